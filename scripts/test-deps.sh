@@ -62,6 +62,16 @@ if [ ! -d "$openapi/openapi_spec_validator" ]; then
         --target "$openapi" openapi-spec-validator==0.7.1
 fi
 
+# The conformance suite of HTTP/2.
+h2spec=tests/.cache/go/bin/h2spec
+if [ ! -x "$h2spec" ]; then
+    echo "installing: h2spec"
+    if ! command -v go >/dev/null; then
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go >/dev/null
+    fi
+    GOBIN="$PWD/tests/.cache/go/bin" go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+fi
+
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "installing: cargo-deny"
     # Not optimised: it builds in a minute instead of five and runs in one second.

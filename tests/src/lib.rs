@@ -23,6 +23,7 @@ pub mod client;
 pub mod databases;
 pub mod fault_origin;
 pub mod fleet;
+pub mod h2_client;
 pub mod helper;
 pub mod larder;
 pub mod listening;
@@ -46,6 +47,7 @@ pub mod words;
 
 pub use admin::Admin;
 pub use answer::{Answer, Fields};
+pub use h2_client::H2;
 pub use helper::Helper;
 pub use larder::Larder;
 pub use memcache::{Memcached, Talk};

@@ -43,6 +43,7 @@ fn every_required_test_passes_or_is_explained() {
             let larder = Larder::before(&format!("http://127.0.0.1:{port}"));
             let outcomes = run_suite(&room, &format!("http://{}", larder.addr()), &[]);
             with_cookies_allowed(&room, port);
+            same_over_http2(&room, port, &outcomes);
             outcomes
         }
     };
@@ -80,6 +81,30 @@ fn with_cookies_allowed(room: &Path, port: u16) {
     for o in outcomes {
         assert!(o.passed(), "with allow_set_cookie: {} {}: {}", o.verdict, o.id, o.detail);
     }
+}
+
+/// The same requests by HTTP/2, each answer judged as over HTTP/1.
+fn same_over_http2(room: &Path, port: u16, outcomes: &[Outcome]) {
+    let larder = Larder::with_config(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\nh2c = true\n[[site]]\norigin = \
+         \"http://127.0.0.1:{port}\"\n"
+    ));
+    let at = free_port();
+    let mut command = Command::new("node");
+    command.arg(source_root().join("tests/http2/bridge.mjs"));
+    command.args([format!("http://{}", larder.addr()), at.to_string()]);
+    let _bridge = Helper::start(&mut command, "Listening");
+    let over_http2 = run_suite(room, &format!("http://127.0.0.1:{at}"), &[]);
+    let verdicts = |outcomes: &[Outcome]| -> BTreeMap<String, String> {
+        outcomes.iter().map(|o| (o.id.clone(), format!("{} {}", o.verdict, o.detail))).collect()
+    };
+    let (before, after) = (verdicts(outcomes), verdicts(&over_http2));
+    let differ: Vec<_> = before
+        .iter()
+        .filter(|(id, verdict)| after.get(*id) != Some(verdict))
+        .map(|(id, verdict)| format!("{id}: {verdict}, over HTTP/2 {:?}", after.get(id)))
+        .collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
 }
 
 /// Runs the whole suite, or the tests named. The list of the whole is kept.

@@ -75,6 +75,24 @@ figures! {
             /// Connections to a port of HTTPS that failed for TLS, or spoke none.
             tls_failures: "larder_http_tls_failures",
                 "Scanners, very old clients, or clients that do not accept the certificate.";
+            /// Connections of HTTP/2.
+            http2_connections: "larder_http_http2_connections", "Clients that speak HTTP/2.";
+            /// Requests of HTTP/2.
+            http2_requests: "larder_http_http2_requests",
+                "Compare with all requests: the share of clients that speak HTTP/2.";
+            /// Streams of HTTP/2 that clients reset.
+            http2_resets: "larder_http_http2_resets",
+                "Visitors who leave a page before it is loaded; many more are an attack, which ends \
+                 as a flood.";
+            /// Malformed requests of HTTP/2, whose streams were reset.
+            http2_malformed: "larder_http_http2_malformed",
+                "Broken clients, or attempts to smuggle requests.";
+            /// Connections of HTTP/2 that ended because of an error of the client.
+            http2_errors: "larder_http_http2_errors", "Broken clients, or scanners.";
+            /// Connections of HTTP/2 that ended because the client sent too many frames that cost
+            /// more than they are worth.
+            http2_floods: "larder_http_http2_floods",
+                "An attack, or a broken client; it costs no more than the connection.";
             /// Connections of trusted proxies without a header of the PROXY protocol, where one has
             /// to be.
             proxy_failures: "larder_http_proxy_header_failures",

@@ -15,6 +15,7 @@ use std::{
 };
 
 pub use larder_proto::http::query::Pattern;
+use larder_proto::http2;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
@@ -86,6 +87,9 @@ pub struct HttpSettings {
     pub trusted_proxies: Vec<Net>,
     /// Connections of trusted proxies begin with a header of the PROXY protocol.
     pub proxy_protocol: bool,
+    /// HTTP/2 is spoken with clients that begin with its preface, without TLS (RFC 9113 section
+    /// 3.3).
+    pub h2c: bool,
     /// `SO_SNDBUF` of client connections in bytes; 0: the system's default. Bounded so that the
     /// unsent part of a large body stays in the processor's cache.
     pub sndbuf: usize,
@@ -99,6 +103,22 @@ impl HttpSettings {
     pub fn announces(&self, address: IpAddr) -> bool {
         let trusted = || self.trusted_proxies.iter().any(|net| net.contains(address));
         self.proxy_protocol && trusted()
+    }
+
+    /// Limits of connections of HTTP/2. Bodies on their way to an origin take at most the window of
+    /// their connection.
+    pub(crate) fn http2_limits(&self) -> http2::Limits {
+        let limits = &self.limits;
+        http2::Limits {
+            concurrent_streams: limits.streams,
+            stream_window: 128 << 10,
+            connection_window: 256 << 10,
+            // Each field counts with 32 bytes more than it has (RFC 9113 section 6.5.2).
+            header_list_bytes: u32::try_from(limits.head_bytes + 32 * limits.fields)
+                .unwrap_or(u32::MAX),
+            block_bytes: limits.head_bytes,
+            ..http2::Limits::default()
+        }
     }
 }
 
@@ -191,6 +211,8 @@ pub struct Limits {
     pub send_timeout: Duration,
     /// Answers to pipelined requests that are collected before they are sent.
     pub pipeline: usize,
+    /// Requests that a client of HTTP/2 may have open at once.
+    pub streams: u32,
     /// Time for open requests to finish when the server stops.
     pub drain: Duration,
 }
@@ -210,6 +232,7 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(60),
             pipeline: 64,
+            streams: 128,
             drain: Duration::from_secs(30),
         }
     }
@@ -228,6 +251,7 @@ impl Default for HttpSettings {
             via: Some("larder".to_owned()),
             trusted_proxies: Vec::new(),
             proxy_protocol: false,
+            h2c: false,
             sndbuf: 256 << 10,
             sendfile_cache: None,
         }

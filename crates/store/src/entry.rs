@@ -10,8 +10,9 @@ use crate::store::Store;
 use crate::types::{EntryInfo, Ms, NAMESPACES, Namespace};
 
 /// An entry found by [`Store::get`]: pinned, so that its bytes stay where they are until this is
-/// dropped, on any thread. Holding one never blocks the eviction of others.
-#[derive(Debug)]
+/// dropped, on any thread. Holding one never blocks the eviction of others. A clone is another pin
+/// of the same bytes.
+#[derive(Clone, Debug)]
 pub struct Entry<'s> {
     store: &'s Store,
     held: Held<'s>,

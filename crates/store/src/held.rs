@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 
 /// A pinned record: it stays in place until this is dropped.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Held<'s> {
     record: Record<'s>,
     _pin: Pin<'s>,

@@ -105,6 +105,15 @@ fn rows(threads: usize) -> usize {
     (threads + 2).next_power_of_two().min(1024)
 }
 
+impl Clone for Pin<'_> {
+    /// The segment is pinned already: no order is needed.
+    #[inline]
+    fn clone(&self) -> Self {
+        self.counter.fetch_add(1, Ordering::Relaxed);
+        Pin { counter: self.counter }
+    }
+}
+
 impl Drop for Pin<'_> {
     #[inline]
     fn drop(&mut self) {

@@ -98,6 +98,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         via: values.get("via").filter(|name: &String| !name.is_empty()),
         trusted_proxies: values.list("trusted_proxies"),
         proxy_protocol: values.get("proxy_protocol")?,
+        h2c: values.get("h2c")?,
         sndbuf: values.get("sndbuf")?,
         sendfile_cache: values.get("sendfile_cache"),
     })
@@ -115,6 +116,7 @@ fn limits(values: &Values) -> Option<Limits> {
         body_timeout: values.get("body_timeout")?,
         send_timeout: values.get("send_timeout")?,
         pipeline: values.get("pipeline")?,
+        streams: values.get("streams")?,
         drain: values.get("drain")?,
     })
 }

@@ -55,6 +55,7 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
         listen,
         certificates,
         min_version,
+        http2: values.get("http2")?,
         redirect: values.get("redirect")?,
         hsts: hsts(&values, report),
     })

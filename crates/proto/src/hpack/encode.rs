@@ -3,8 +3,8 @@
 //! Policy: fields whose values repeat from response to response (`server`, `content-type`,
 //! `cache-control`, `vary`, `via`, security and CORS policies) go into the dynamic table; values
 //! that change (`date`, `age`, `etag`, `content-length`, `last-modified` ...) are literals. A
-//! `set-cookie` is a literal that no one may index. Unknown fields are literals. A string is
-//! Huffman coded if that is shorter.
+//! `set-cookie` is a literal that no one may index. Unknown fields are literals. A string of
+//! five bytes and more is Huffman coded if that is shorter.
 
 use super::names::{self, Policy};
 use super::table::{Name, Table};
@@ -12,6 +12,9 @@ use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, huffman, integer, static_table};
 
 /// Part of the table that one line may take: a larger one would evict too many others.
 const LARGEST_SHARE: usize = 4;
+
+/// Strings below this length are not coded: that saves a byte at the most.
+const WORTH_CODING: usize = 5;
 
 /// The encoder of one connection.
 #[derive(Debug)]
@@ -114,24 +117,19 @@ impl Block<'_> {
         self.raw_line(rest);
     }
 
-    /// One line. The name is found and made lower-case in one go: names are short.
+    /// One line.
     #[inline]
     fn raw_line(&mut self, line: &[u8]) {
-        let (mut lower, mut length) = ([0; names::LONGEST], 0);
-        for (&byte, place) in line.iter().zip(&mut lower) {
-            if byte == b':' {
-                break;
-            }
-            *place = byte.to_ascii_lowercase();
-            length += 1;
+        let Some(length) = memchr::memchr(b':', line) else { return };
+        let (name, value) = (&line[..length], line[length + 1..].trim_ascii());
+        let mut lower = [0; names::LONGEST];
+        match lower.get_mut(..length) {
+            Some(start) => start.copy_from_slice(name),
+            None => return self.unknown(name, value, 0),
         }
-        if line.get(length) == Some(&b':') {
-            let value = line[length + 1..].trim_ascii();
-            return self.lower_field(&lower[..length], value);
-        }
-        if let Some(colon) = memchr::memchr(b':', line) {
-            self.unknown(&line[..colon], line[colon + 1..].trim_ascii(), 0);
-        }
+        // Of all of it: a fixed length takes a few instructions.
+        lower.make_ascii_lowercase();
+        self.lower_field(&lower[..length], value);
     }
 
     /// One field. The name may be in any case; a field of the connection (`connection`,
@@ -298,6 +296,10 @@ fn name_index(known: &names::Known, named: Option<usize>) -> usize {
 #[inline]
 fn string(text: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
+    if text.len() < WORTH_CODING {
+        out.push(text.len() as u8);
+        return out.extend_from_slice(text);
+    }
     if text.len() < 127 {
         // The length has one byte in either form: code first, then fill the length in.
         out.resize(start + text.len().max(1), 0);

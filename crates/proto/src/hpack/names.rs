@@ -30,7 +30,7 @@ const fn known(name: &'static str, policy: Policy) -> Known {
 
 use Policy::{Drop, Index, Literal, Never};
 
-const COUNT: usize = 67;
+const COUNT: usize = 68;
 
 /// All known names. A name's place, counted from 1, is its mark in the dynamic table.
 #[rustfmt::skip]
@@ -61,7 +61,8 @@ const TABLE: [Known; COUNT] = [
     known("strict-transport-security", Index), known("timing-allow-origin", Index),
     known("traceparent", Literal), known("trailer", Index), known("transfer-encoding", Drop),
     known("upgrade", Drop), known("vary", Index), known("via", Index),
-    known("www-authenticate", Literal), known("x-cache", Index), known("x-content-type-options", Index),
+    known("www-authenticate", Literal), known("x-cache", Index), known("x-cache-lookup", Index),
+    known("x-content-type-options", Index),
     known("x-download-options", Index), known("x-frame-options", Index),
     known("x-permitted-cross-domain-policies", Index), known("x-powered-by", Index),
     known("x-request-id", Literal), known("x-robots-tag", Index), known("x-xss-protection", Index),

@@ -22,6 +22,28 @@ pub enum Version {
     Http10,
     /// HTTP/1.1
     Http11,
+    /// HTTP/2. No head of HTTP/1 has it: the caller says so of one that [`crate::http2`] wrote.
+    Http2,
+}
+
+impl Version {
+    /// As logs name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+        }
+    }
+
+    /// As `Via` names it (RFC 9110 section 7.6.3).
+    pub const fn number(self) -> &'static str {
+        match self {
+            Self::Http10 => "1.0",
+            Self::Http11 => "1.1",
+            Self::Http2 => "2.0",
+        }
+    }
 }
 
 /// How the body after a request head is delimited (RFC 9112 6.3).

@@ -8,7 +8,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{Fields, OwnedHead, RequestHead, framing::content_length as content_length_of},
+    http::{Fields, OwnedHead, RequestHead, Version, framing::content_length as content_length_of},
     page::{Verify, view},
     rules::{
         ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
@@ -243,7 +243,8 @@ fn spell(job: &Job, response: &Response) -> Spelled {
     spelled.remove("larder-debug");
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");
-        let via = head::via(before.iter().map(|value| value.as_bytes()), response.http10, name);
+        let version = if response.http10 { Version::Http10 } else { Version::Http11 };
+        let via = head::via(before.iter().map(|value| value.as_bytes()), version, name);
         spelled.remove("via");
         spelled.push("Via", via);
     }

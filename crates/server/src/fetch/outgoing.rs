@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 pub(crate) use larder_proto::rules::forward::Mode;
 use larder_proto::{
-    http::{Method, Version, cookie::Cookie},
+    http::{Method, cookie::Cookie},
     rules::forward::{self, Received},
 };
 
@@ -52,8 +52,8 @@ pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<
 /// less.
 fn ours(out: &mut HeaderMap, request: &Request<'_, '_>) {
     if let Some(name) = &request.config.settings.http.via {
-        let http10 = request.head.version == Version::Http10;
-        append(out, header::VIA, &head::via(request.head.fields.all("via"), http10, name));
+        let via = head::via(request.head.fields.all("via"), request.head.version, name);
+        append(out, header::VIA, &via);
     }
     append(out, HeaderName::from_static("cdn-loop"), request.pages.shared.loop_id.as_bytes());
     append(out, HeaderName::from_static("surrogate-capability"), b"larder=\"Surrogate/1.0\"");

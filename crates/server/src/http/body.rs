@@ -1,6 +1,6 @@
 //! A request's body on its way from the client to the origin.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,7 +8,7 @@ use larder_proto::http::{
     BodyFraming, Reject,
     chunked::{ChunkLimits, ChunkedDecoder, Step},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     clock::Ms,
@@ -16,7 +16,10 @@ use crate::{
     net::socket::{Ended, Socket},
     origin::BodyFrame,
     request::pages::Pages,
-    wire::h1,
+    wire::{
+        h1,
+        h2::{BodyPiece, Stream},
+    },
 };
 
 /// Why a request body did not arrive whole.
@@ -31,11 +34,27 @@ pub(crate) enum BodyError {
     Unwanted,
 }
 
-/// Reads one body. Bytes after it stay in the buffer.
-pub(crate) struct Incoming<'c> {
-    socket: &'c Socket,
-    buf: &'c mut Vec<u8>,
-    at: &'c mut usize,
+/// The received part of a request's body, and the way by which the rest comes.
+pub(crate) enum Received<'c> {
+    H1(Buffer<'c>),
+    H2(&'c Rc<Stream>),
+}
+
+/// Received bytes, of which those before `at` are used up, and the socket.
+pub(crate) struct Buffer<'c> {
+    pub(crate) socket: &'c Socket,
+    pub(crate) buf: &'c mut Vec<u8>,
+    pub(crate) at: &'c mut usize,
+}
+
+/// Reads one body. Bytes after it stay where they are.
+pub(crate) struct Incoming<'i, 'c> {
+    received: &'i mut Received<'c>,
+    terms: Terms,
+}
+
+/// How a body is read.
+struct Terms {
     pages: Rc<Pages>,
     /// Milliseconds without progress.
     patience: Ms,
@@ -45,36 +64,38 @@ pub(crate) struct Incoming<'c> {
     expect: bool,
 }
 
-impl<'c> Incoming<'c> {
-    /// The body that follows the head of `asked`.
-    pub(crate) fn new(
-        exchange: &Exchange<'_, '_>,
-        socket: &'c Socket,
-        buf: &'c mut Vec<u8>,
-        at: &'c mut usize,
-        expect: bool,
-    ) -> Incoming<'c> {
+impl<'i, 'c> Incoming<'i, 'c> {
+    /// The body that follows the head of a request.
+    pub(crate) fn new(exchange: &Exchange<'_, '_>, received: &'i mut Received<'c>) -> Self {
         let limits = &exchange.request.config.settings.http.limits;
-        Incoming {
-            socket,
-            buf,
-            at,
+        let terms = Terms {
             pages: exchange.request.pages.clone(),
             patience: limits.body_timeout.as_millis() as Ms,
             limit: limits.request_body,
-            expect,
-        }
+            expect: exchange.request.head.expect_continue,
+        };
+        Self { received, terms }
     }
 
-    /// Waits until `length` bytes of body are in the buffer.
+    /// Waits until `length` bytes of body are there.
     pub(crate) async fn have(&mut self, length: usize) -> Result<(), BodyError> {
-        if length as u64 > self.limit {
+        if length as u64 > self.terms.limit {
             return Err(BodyError::TooLarge);
         }
-        while self.buf.len() - *self.at < length {
-            self.more().await?;
+        match self.received {
+            Received::H1(buffer) => {
+                while buffer.unread().len() < length {
+                    self.terms.more(buffer).await?;
+                }
+                Ok(())
+            }
+            Received::H2(stream) => {
+                while !stream.has(length) {
+                    self.terms.more_of(stream).await?;
+                }
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Hands the whole body to `frames`, then drops it. On an error [`BodyFrame::Failed`] is handed
@@ -84,43 +105,64 @@ impl<'c> Incoming<'c> {
         framing: BodyFraming,
         frames: mpsc::Sender<BodyFrame>,
     ) -> Result<(), BodyError> {
-        let done = match framing {
-            BodyFraming::None => Ok(()),
-            BodyFraming::Length(length) if length > self.limit => Err(BodyError::TooLarge),
-            BodyFraming::Length(length) => self.pump_length(length, &frames).await,
-            BodyFraming::Chunked => self.pump_chunked(&frames).await,
+        let terms = &mut self.terms;
+        let done = match (&mut *self.received, framing) {
+            (_, BodyFraming::None) => Ok(()),
+            (_, BodyFraming::Length(length)) if length > terms.limit => Err(BodyError::TooLarge),
+            (Received::H1(buffer), BodyFraming::Length(length)) => {
+                terms.pump_length(buffer, length, &frames).await
+            }
+            (Received::H1(buffer), BodyFraming::Chunked) => {
+                terms.pump_chunked(buffer, &frames).await
+            }
+            (Received::H2(stream), _) => terms.pump_stream(stream, &frames).await,
         };
         if done.is_err() {
             let _ = frames.send(BodyFrame::Failed).await;
         }
         done
     }
+}
 
+impl Buffer<'_> {
+    fn unread(&self) -> &[u8] {
+        &self.buf[*self.at..]
+    }
+}
+
+impl Terms {
     async fn pump_length(
         &mut self,
+        buffer: &mut Buffer<'_>,
         mut left: u64,
         frames: &mpsc::Sender<BodyFrame>,
     ) -> Result<(), BodyError> {
         while left > 0 {
-            self.fill().await?;
-            let have = &self.buf[*self.at..];
+            if buffer.unread().is_empty() {
+                self.more(buffer).await?;
+            }
+            let have = buffer.unread();
             let take = (have.len() as u64).min(left) as usize;
             let data = Bytes::copy_from_slice(&have[..take]);
-            *self.at += take;
+            *buffer.at += take;
             left -= take as u64;
             frames.send(BodyFrame::Data(data)).await.map_err(|_| BodyError::Unwanted)?;
         }
         Ok(())
     }
 
-    async fn pump_chunked(&mut self, frames: &mpsc::Sender<BodyFrame>) -> Result<(), BodyError> {
+    async fn pump_chunked(
+        &mut self,
+        buffer: &mut Buffer<'_>,
+        frames: &mpsc::Sender<BodyFrame>,
+    ) -> Result<(), BodyError> {
         let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
         let mut total = 0u64;
         loop {
             let (used, frame, end) =
-                match decoder.decode(&self.buf[*self.at..]).map_err(BodyError::Reject)? {
+                match decoder.decode(buffer.unread()).map_err(BodyError::Reject)? {
                     Step::Need => {
-                        self.more().await?;
+                        self.more(buffer).await?;
                         continue;
                     }
                     Step::Skip { used } => (used, None, false),
@@ -129,10 +171,12 @@ impl<'c> Incoming<'c> {
                         (used, Some(BodyFrame::Data(Bytes::copy_from_slice(data))), false)
                     }
                     Step::End { used, trailers } => {
-                        (used, trailer_map(&trailers).map(BodyFrame::Trailers), true)
+                        let lines =
+                            trailers.iter().map(|(name, value)| (name.as_bytes(), &value[..]));
+                        (used, trailer_map(lines).map(BodyFrame::Trailers), true)
                     }
                 };
-            *self.at += used;
+            *buffer.at += used;
             if total > self.limit {
                 return Err(BodyError::TooLarge);
             }
@@ -145,34 +189,79 @@ impl<'c> Incoming<'c> {
         }
     }
 
-    /// Makes sure that there is at least one byte.
-    async fn fill(&mut self) -> Result<(), BodyError> {
-        if *self.at == self.buf.len() { self.more().await } else { Ok(()) }
-    }
-
     /// Reads more. Used bytes are dropped first, so that the buffer stays as large as one read.
-    async fn more(&mut self) -> Result<(), BodyError> {
-        self.buf.drain(..*self.at);
-        *self.at = 0;
+    async fn more(&mut self, buffer: &mut Buffer<'_>) -> Result<(), BodyError> {
+        let Buffer { socket, buf, at } = buffer;
+        buf.drain(..**at);
+        **at = 0;
         if std::mem::take(&mut self.expect) {
-            let _ = self.socket.stream.try_write(h1::CONTINUE);
+            let _ = socket.stream.try_write(h1::CONTINUE);
         }
-        self.socket.watch.until(self.pages.clock.now() + self.patience);
-        let got = self.socket.read_shared(self.buf).await.map_err(BodyError::Ended)?;
+        socket.watch.until(self.pages.clock.now() + self.patience);
+        let got = socket.read_shared(buf).await.map_err(BodyError::Ended)?;
         if got == 0 {
             return Err(BodyError::Ended(Ended::Closed));
         }
         self.pages.counters.bytes_in.add(got as u64);
-        self.socket.watch.busy();
+        socket.watch.busy();
         Ok(())
+    }
+
+    async fn pump_stream(
+        &mut self,
+        stream: &Rc<Stream>,
+        frames: &mpsc::Sender<BodyFrame>,
+    ) -> Result<(), BodyError> {
+        let mut total = 0;
+        loop {
+            while !stream.has(1) {
+                self.more_of(stream).await?;
+            }
+            let frame = match stream.take_piece() {
+                BodyPiece::Data(data) => {
+                    total += data.len() as u64;
+                    BodyFrame::Data(data)
+                }
+                BodyPiece::End(Some(trailers)) => BodyFrame::Trailers(trailers),
+                BodyPiece::End(None) => return Ok(()),
+            };
+            if total > self.limit {
+                return Err(BodyError::TooLarge);
+            }
+            let ends = matches!(frame, BodyFrame::Trailers(_));
+            frames.send(frame).await.map_err(|_| BodyError::Unwanted)?;
+            if ends {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until more of a stream's body has come.
+    async fn more_of(&mut self, stream: &Rc<Stream>) -> Result<(), BodyError> {
+        if std::mem::take(&mut self.expect) {
+            stream.interim(h1::CONTINUE);
+        }
+        let patience = Duration::from_millis(self.patience);
+        match timeout(patience, stream.received()).await {
+            Ok(received) => received.map_err(BodyError::Ended),
+            Err(_) => Err(BodyError::Ended(Ended::TimedOut)),
+        }
     }
 }
 
-fn trailer_map(trailers: &[(String, Vec<u8>)]) -> Option<HeaderMap> {
+/// Trailers in the form of HTTP/1: `name: value` and CRLF each.
+pub(super) fn trailers(lines: &[u8]) -> Option<HeaderMap> {
+    trailer_map(lines.split(|&byte| byte == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    }))
+}
+
+fn trailer_map<'t>(trailers: impl Iterator<Item = (&'t [u8], &'t [u8])>) -> Option<HeaderMap> {
     let mut out = HeaderMap::new();
     for (name, value) in trailers {
         if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
         {
             out.append(name, value);
         }

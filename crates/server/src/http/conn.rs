@@ -1,9 +1,9 @@
-//! A client's connection: requests in, answers out, in order.
+//! A client's connection: from its first byte to its end.
 //!
-//! Requests that memory answers are answered in the round of the worker ([`crate::net::slot`]); one
-//! write sends a whole batch of pipelined answers. A request that has to wait for the origin goes
-//! to a task, which first sends the answers before it. An idle connection has neither task nor
-//! buffers.
+//! Requests that memory answers are answered in the round of the worker ([`crate::net::slot`]). A
+//! connection that has to wait (for the origin, for its client) goes to a task. An idle one has
+//! neither task nor buffers. Requests of HTTP/1 are taken here, and one write sends a whole batch of
+//! pipelined answers; those of HTTP/2 are taken by [`super::h2`].
 
 use std::{io, rc::Rc};
 
@@ -12,8 +12,9 @@ use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 use crate::{clock::Ms, counters::Timing, http::worker::Worker};
 use crate::{
     http::{
-        exchange::Exchange,
+        exchange::{Active, Exchange},
         flow::{self, Now, Waiting},
+        h2::Session,
         log,
         refuse::{self, Answered},
         worker::OpenConnection,
@@ -26,10 +27,11 @@ use crate::{
         stream::Stream,
     },
     request::{Detached, Peer, Request, pages::Config},
+    wire::Wire,
 };
 
 /// Field lines of a request head at the most, whatever the settings say.
-const SLOTS: usize = 256;
+pub(super) const SLOTS: usize = 256;
 /// Collected answers are sent when they reach this many bytes, even if more requests wait in the
 /// buffer.
 const BATCH: u64 = 32 * 1024;
@@ -41,28 +43,30 @@ const LINGER: (usize, Ms) = (256 * 1024, 2000);
 
 /// One client's connection.
 pub(crate) struct Conn {
-    worker: Rc<Worker>,
-    socket: Socket,
-    peer: Peer,
+    pub(super) worker: Rc<Worker>,
+    pub(super) socket: Socket,
+    pub(super) peer: Peer,
     /// A header of the PROXY protocol is still to come.
-    proxied: bool,
+    pub(super) proxied: bool,
+    /// The first bytes may say that the client speaks HTTP/2.
+    pub(super) may_be_h2: bool,
     /// `None` while idle.
-    buffers: Option<Box<IoBuffers>>,
+    pub(super) buffers: Option<Box<IoBuffers>>,
+    /// None: HTTP/1.
+    pub(super) h2: Option<Box<Session>>,
     /// Counts it among the open ones.
     _open: OpenConnection,
 }
 
-/// A connection while a task works on it.
-pub(crate) struct Active<'c> {
-    pub(crate) socket: &'c mut Socket,
-    pub(crate) buffers: &'c mut IoBuffers,
-}
-
-/// Work of a task before the connection is idle again.
-pub(crate) struct Todo {
-    turn: Turn,
-    /// Answers that are composed and not sent yet.
-    timing: Timing,
+/// Work of a task before the connection is idle again. `timing`: of answers that are composed and
+/// not sent yet.
+pub(crate) enum Todo {
+    /// Send the answers. `more`: others can be composed then.
+    Flush { timing: Timing, more: bool },
+    /// Send the answers, and see this request of HTTP/1 through.
+    Later { request: Box<Detached>, waiting: Box<Waiting>, timing: Timing },
+    /// Send the answers, and close.
+    Close(Timing),
 }
 
 /// Result of a look at the buffer.
@@ -77,26 +81,9 @@ enum Turn {
     Close,
 }
 
-/// Answers a connection that is one too many. The answer is not lost to bytes that the client sent
-/// meanwhile.
-pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>) {
-    let mut answer = Vec::new();
-    refuse::compose(
-        &mut answer,
-        worker.pages.clock.now(),
-        503,
-        "too many connections",
-        Answered::UNREAD,
-    );
-    let _ = stream.try_write(&answer);
-    let mut buffers = worker.conns.take_buffers();
-    linger(worker, &mut Socket { stream, watch }, &mut buffers.buf).await;
-    worker.conns.give_buffers(buffers);
-}
-
 /// Ends our side and reads what the client still sends, within limits.
-async fn linger(worker: &Worker, socket: &mut Socket, scrap: &mut Vec<u8>) {
-    socket.finish().await;
+pub(super) async fn linger(worker: &Worker, socket: &Socket, scrap: &mut Vec<u8>) {
+    socket.finish();
     socket.watch.forgive();
     socket.watch.until(worker.pages.clock.now() + LINGER.1);
     let mut left = LINGER.0;
@@ -132,64 +119,37 @@ impl Connection for Conn {
         {
             return next;
         }
-        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
         match received {
+            Ok(received @ 1..) => {
+                self.worker.pages.counters.bytes_in.add(received as u64);
+                if self.may_be_h2 { self.look_for_h2() } else { Next::Answer }
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if buffers.buf.is_empty() {
+                if self.unread() == 0 && self.pending() == 0 {
                     self.give_buffers();
                 }
                 if self.socket.stream.has_unsent_tls() {
-                    return Next::Task(Todo { turn: Turn::NeedMore, timing: Timing::default() });
+                    return Next::Task(Todo::Flush { timing: Timing::default(), more: false });
                 }
-                Next::Rest
-            }
-            Ok(received @ 1..) => {
-                self.worker.pages.counters.bytes_in.add(received as u64);
-                Next::Answer
+                // The settings of HTTP/2 are sent without a request.
+                if self.pending() > 0 { Next::Answer } else { Next::Rest }
             }
             Ok(0) | Err(_) => Next::Close,
         }
     }
 
     fn answer(&mut self, began: u64) -> (Work, Next<Todo>) {
-        let config = self.worker.pages.config();
-        let pipeline = config.settings.http.limits.pipeline;
-        let mut timing = self.worker.timing.take();
-        let mut work = Work { bytes: self.unread() as u64, ..Work::default() };
-        let next = loop {
-            let turn = self.turn(&config, began, &mut timing);
-            if !matches!(turn, Turn::NeedMore) {
-                // The deadline of this request's head, even if it passed meanwhile.
-                self.socket.watch.forgive();
-            }
-            work.commands += 1;
-            let pending = self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending());
-            match turn {
-                Turn::Again if pending < BATCH && work.commands < pipeline => continue,
-                Turn::Again | Turn::NeedMore => match self.send_now() {
-                    Ok(sent) => {
-                        work.bytes += sent;
-                        let now = self.settle(&config, &mut timing);
-                        let again = matches!(turn, Turn::Again);
-                        if again && self.unread() > 0 {
-                            // Others have their turn first.
-                            break Next::Answer;
-                        }
-                        break self.rest(&config, now);
-                    }
-                    Err(Ended::TimedOut) => {}
-                    // The timings are dropped: nothing was sent.
-                    Err(_) => return (work, Next::Close),
-                },
-                Turn::Later(..) | Turn::Close => {}
-            }
-            return (work, Next::Task(Todo { turn, timing }));
-        };
-        self.worker.timing.set(timing);
-        (work, next)
+        if self.h2.is_some() { self.answer_h2(began) } else { self.answer_h1(began) }
     }
 
-    fn ended(&mut self, _: Ended) -> Next<Todo> {
+    fn attend(&mut self) -> Next<Todo> {
+        if self.h2.is_some() { self.attend_h2() } else { Next::Rest }
+    }
+
+    fn ended(&mut self, ended: Ended) -> Next<Todo> {
+        if self.h2.is_some() {
+            return self.ended_h2(&ended);
+        }
         self.socket.watch.forgive();
         if self.unread() == 0 {
             // A request may have arrived meanwhile: closing would reset it.
@@ -201,7 +161,7 @@ impl Connection for Conn {
         // A client that has begun a request is told that it took too long.
         self.worker.pages.counters.timeouts.header.one();
         self.refuse(408, "the request head took too long");
-        Next::Task(Todo { turn: Turn::Close, timing: Timing::default() })
+        Next::Task(Todo::Close(Timing::default()))
     }
 
     async fn proceed(mut self: Box<Self>, todo: Todo) -> Option<(Box<Self>, Next<Todo>)> {
@@ -232,71 +192,92 @@ impl Conn {
             socket: Socket { stream, watch },
             peer,
             proxied,
+            may_be_h2: http.h2c && !peer.tls,
             buffers: None,
+            h2: None,
             _open: open,
         })
     }
 
-    /// Takes the header by which a proxy tells its client. An error: it is not there (yet).
-    fn take_proxy_header(&mut self) -> Result<(), Next<Todo>> {
-        match self.socket.stream.take_proxy_header() {
-            Ok(header) => {
-                self.proxied = false;
-                if let Some(source) = header.source {
-                    self.peer.address = source.client;
-                    self.peer.secure |= source.secure;
-                }
-                Ok(())
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Next::Rest),
-            Err(_) => {
-                self.worker.pages.counters.proxy_failures.one();
-                Err(Next::Close)
-            }
-        }
-    }
-
-    /// Counts a handshake that has ended. Returns the end of a connection that failed to have one.
-    fn look_at_tls(&mut self, received: &io::Result<usize>) -> Option<Next<Todo>> {
-        let stream = &mut self.socket.stream;
-        let counters = &self.worker.pages.counters;
-        if let Some(handshake) = stream.take_handshake() {
-            counters.tls_handshakes.one();
-            if handshake.resumed {
-                counters.tls_resumed.one();
-            }
-            let limits = &self.worker.pages.config().settings.http.limits;
-            let idle = limits.idle_timeout.as_millis() as Ms;
-            self.socket.watch.wait_idle(self.worker.pages.clock.now() + idle);
-        } else if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
-            counters.tls_failures.one();
-        } else if stream.lacks_tls() && matches!(received, Ok(1..)) {
-            counters.tls_failures.one();
-            self.refuse(400, "this port speaks TLS: use https");
-            return Some(Next::Task(Todo { turn: Turn::Close, timing: Timing::default() }));
-        }
-        None
-    }
-
     /// Does what a round could not, and sends all answers.
     async fn run(&mut self, todo: Todo) -> Result<Next<Todo>, Ended> {
-        let Todo { turn, mut timing } = todo;
         self.socket.watch.forgive();
-        self.flush(&mut timing).await?;
-        let goes_on = match turn {
-            Turn::Again | Turn::NeedMore => true,
-            Turn::Later(request, waiting) => self.later(*request, *waiting, &mut timing).await?,
-            Turn::Close => false,
-        };
-        let now = self.flush(&mut timing).await?;
-        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
-        if !goes_on {
-            buffers.at = 0;
-            linger(&self.worker, &mut self.socket, &mut buffers.buf).await;
-            return Err(Ended::Closed);
+        match todo {
+            Todo::Flush { timing, more } if self.h2.is_some() => self.flush_h2(timing, more).await,
+            Todo::Flush { mut timing, .. } => {
+                let now = self.flush(&mut timing).await?;
+                Ok(self.rest_or_answer(now))
+            }
+            Todo::Later { request, waiting, mut timing } => {
+                self.flush(&mut timing).await?;
+                let goes_on = self.later(*request, *waiting, &mut timing).await?;
+                if !goes_on {
+                    return self.close(timing).await;
+                }
+                let now = self.flush(&mut timing).await?;
+                Ok(self.rest_or_answer(now))
+            }
+            Todo::Close(timing) => self.close(timing).await,
         }
+    }
+
+    /// Sends the collected answers and closes the connection in order.
+    async fn close(&mut self, mut timing: Timing) -> Result<Next<Todo>, Ended> {
+        self.flush(&mut timing).await?;
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        buffers.at = 0;
+        linger(&self.worker, &self.socket, &mut buffers.buf).await;
+        Err(Ended::Closed)
+    }
+
+    fn rest_or_answer(&mut self, now: Ms) -> Next<Todo> {
         let config = self.worker.pages.config();
-        Ok(if self.unread() > 0 { Next::Answer } else { self.rest(&config, now) })
+        if self.unread() > 0 { Next::Answer } else { self.rest(&config, now) }
+    }
+
+    /// Answers the requests in the buffer without waiting.
+    fn answer_h1(&mut self, began: u64) -> (Work, Next<Todo>) {
+        let config = self.worker.pages.config();
+        let pipeline = config.settings.http.limits.pipeline;
+        let mut timing = self.worker.timing.take();
+        let mut work = Work { bytes: self.unread() as u64, ..Work::default() };
+        let next = loop {
+            let turn = self.turn(&config, began, &mut timing);
+            if !matches!(turn, Turn::NeedMore) {
+                // The deadline of this request's head, even if it passed meanwhile.
+                self.socket.watch.forgive();
+            }
+            work.commands += 1;
+            let pending = self.pending();
+            match turn {
+                Turn::Again if pending < BATCH && work.commands < pipeline => continue,
+                Turn::Again | Turn::NeedMore => match self.send_now() {
+                    Ok(sent) => {
+                        work.bytes += sent;
+                        let now = self.settle(&config, &mut timing);
+                        let again = matches!(turn, Turn::Again);
+                        if again && self.unread() > 0 {
+                            // Others have their turn first.
+                            break Next::Answer;
+                        }
+                        break self.rest(&config, now);
+                    }
+                    Err(Ended::TimedOut) => {}
+                    // The timings are dropped: nothing was sent.
+                    Err(_) => return (work, Next::Close),
+                },
+                Turn::Later(..) | Turn::Close => {}
+            }
+            let todo = match turn {
+                Turn::Again => Todo::Flush { timing, more: true },
+                Turn::NeedMore => Todo::Flush { timing, more: false },
+                Turn::Later(request, waiting) => Todo::Later { request, waiting, timing },
+                Turn::Close => Todo::Close(timing),
+            };
+            return (work, Next::Task(todo));
+        };
+        self.worker.timing.set(timing);
+        (work, next)
     }
 
     /// Sees a request through that has to wait.
@@ -308,12 +289,14 @@ impl Conn {
     ) -> Result<bool, Ended> {
         let Self { worker, socket, buffers, .. } = self;
         let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
+        let IoBuffers { buf, at, out } = &mut **buffers;
         let waited = async |request: Request<'_, '_>| {
             let exchange = Exchange::new(request, worker);
-            let ended = flow::later(&mut Active { socket, buffers }, &exchange, waiting).await;
+            let ended =
+                flow::later(&mut Active::h1(socket, buf, at, out), &exchange, waiting).await;
             log::abandoned(&exchange);
-            if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
-                timing.push(timed);
+            if ended.is_ok() {
+                timing.push(exchange.request.timed());
             }
             ended
         };
@@ -336,9 +319,7 @@ impl Conn {
                 let exchange = Exchange::new(request, worker);
                 match flow::now(&exchange, &mut buffers.out) {
                     Now::Answered { keep } => {
-                        if let Some(timed) = exchange.request.timed() {
-                            timing.push(timed);
-                        }
+                        timing.push(exchange.request.timed());
                         buffers.at += head.len;
                         if keep { Turn::Again } else { Turn::Close }
                     }
@@ -364,7 +345,7 @@ impl Conn {
     }
 
     /// Composes and logs the answer to a request that was not read.
-    fn refuse(&mut self, status: u16, why: &'static str) {
+    pub(super) fn refuse(&mut self, status: u16, why: &'static str) {
         let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
         let before = buffers.out.pending();
         refuse::compose(
@@ -378,13 +359,18 @@ impl Conn {
     }
 
     /// Received bytes that are not used up.
-    fn unread(&self) -> usize {
+    pub(super) fn unread(&self) -> usize {
         self.buffers.as_ref().map_or(0, |buffers| buffers.buf.len() - buffers.at)
+    }
+
+    /// Composed bytes that are not sent.
+    pub(super) fn pending(&self) -> u64 {
+        self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending())
     }
 
     /// Sends the collected answers without waiting, and returns how many bytes they are.
     /// [`Ended::TimedOut`]: the client does not take all of them now.
-    fn send_now(&mut self) -> Result<u64, Ended> {
+    pub(super) fn send_now(&mut self) -> Result<u64, Ended> {
         let Some(buffers) = self.buffers.as_mut() else { return Ok(0) };
         let pending = buffers.out.pending();
         if pending == 0 {
@@ -405,7 +391,7 @@ impl Conn {
         let config = self.worker.pages.config();
         if let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.out.is_empty()) {
             let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
-            self.worker.send(&self.socket, &mut buffers.out, patience).await?;
+            self.worker.send(Wire::H1(&self.socket), &mut buffers.out, patience).await?;
         }
         if self.socket.stream.has_unsent_tls() {
             let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
@@ -415,14 +401,14 @@ impl Conn {
     }
 
     /// Records how long the sent answers took. Returns the time, in milliseconds.
-    fn settle(&self, config: &Config, timing: &mut Timing) -> Ms {
+    pub(super) fn settle(&self, config: &Config, timing: &mut Timing) -> Ms {
         let micros = self.worker.pages.clock.micros();
         timing.settle(&config.counted, micros);
         self.worker.pages.clock.at(micros)
     }
 
     /// All answers are sent: waits for more bytes.
-    fn rest(&mut self, config: &Config, now: Ms) -> Next<Todo> {
+    pub(super) fn rest(&mut self, config: &Config, now: Ms) -> Next<Todo> {
         let limits = &config.settings.http.limits;
         let watch = &self.socket.watch;
         match &mut self.buffers {
@@ -439,7 +425,7 @@ impl Conn {
         Next::Rest
     }
 
-    fn give_buffers(&mut self) {
+    pub(super) fn give_buffers(&mut self) {
         if let Some(buffers) = self.buffers.take() {
             self.worker.conns.give_buffers(buffers);
         }
@@ -453,11 +439,14 @@ fn is_later(error: &io::Error) -> bool {
 
 impl Drop for Conn {
     fn drop(&mut self) {
+        if let Some(session) = &mut self.h2 {
+            session.release(&self.worker);
+        }
         self.give_buffers();
     }
 }
 
-fn head_limits(config: &Config) -> HeadLimits {
+pub(super) fn head_limits(config: &Config) -> HeadLimits {
     let limits = &config.settings.http.limits;
     HeadLimits {
         head_bytes: limits.head_bytes,

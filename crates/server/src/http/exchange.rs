@@ -8,14 +8,43 @@ use tokio::sync::mpsc;
 use crate::{clock::Ms, origin::InterimHead};
 use crate::{
     fetch::FetchResult,
-    http::{refuse::Answered, worker::Worker},
+    http::{
+        body::{Buffer, Received},
+        refuse::Answered,
+        worker::Worker,
+    },
     net::{
         out::Out,
         socket::{Ended, Socket},
     },
     request::Request,
-    wire::{h1::HeadWriter, meta},
+    wire::{Wire, h1::HeadWriter, h2::Stream, meta},
 };
+
+/// The client's side of a request that waits.
+pub(crate) struct Active<'c> {
+    pub(crate) wire: Wire<'c>,
+    /// Composed bytes that are not sent.
+    pub(crate) out: &'c mut Out,
+    pub(crate) body: Received<'c>,
+}
+
+impl<'c> Active<'c> {
+    /// Of HTTP/1: what follows the head lies in `buf`, from `at` on, and comes from the socket.
+    pub(crate) fn h1(
+        socket: &'c Socket,
+        buf: &'c mut Vec<u8>,
+        at: &'c mut usize,
+        out: &'c mut Out,
+    ) -> Self {
+        Self { wire: Wire::H1(socket), out, body: Received::H1(Buffer { socket, buf, at }) }
+    }
+
+    /// Of HTTP/2.
+    pub(crate) fn h2(stream: &'c Rc<Stream>, out: &'c mut Out) -> Self {
+        Self { wire: Wire::H2(stream), out, body: Received::H2(stream) }
+    }
+}
 
 /// A request, and how it is answered.
 pub(crate) struct Exchange<'a, 'r> {
@@ -43,19 +72,19 @@ impl<'a, 'r> Exchange<'a, 'r> {
     }
 
     /// Sends what was composed.
-    pub(crate) async fn send(&self, socket: &Socket, out: &mut Out) -> Result<(), Ended> {
-        self.worker.send(socket, out, self.patience()).await
+    pub(crate) async fn send(&self, wire: Wire<'_>, out: &mut Out) -> Result<(), Ended> {
+        self.worker.send(wire, out, self.patience()).await
     }
 
     /// The same with `more` behind it, for which `pinned` bytes of the store are held.
     pub(crate) async fn send_with(
         &self,
-        socket: &Socket,
+        wire: Wire<'_>,
         out: &mut Out,
         more: &[IoSlice<'_>],
         pinned: &dyn Fn() -> u64,
     ) -> Result<(), Ended> {
-        self.worker.send_with(socket, out, more, pinned, self.patience()).await
+        self.worker.send_with(wire, out, more, pinned, self.patience()).await
     }
 
     fn patience(&self) -> Ms {
@@ -66,7 +95,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
     /// ends the wait.
     pub(crate) async fn wait(
         &self,
-        socket: &Socket,
+        wire: Wire<'_>,
         out: &mut Out,
         fetch: impl Future<Output = FetchResult>,
         mut interim: mpsc::Receiver<InterimHead>,
@@ -77,10 +106,10 @@ impl<'a, 'r> Exchange<'a, 'r> {
                 biased;
                 Some(head) = interim.recv() => {
                     self.write_interim(out.scratch(), &head);
-                    self.send(socket, out).await?;
+                    self.send(wire, out).await?;
                 }
                 result = &mut fetch => return Ok(result),
-                () = socket.gone() => return Err(Ended::Closed),
+                () = wire.gone() => return Err(Ended::Closed),
             }
         }
     }

@@ -27,10 +27,9 @@ use crate::{
     clock::Ms,
     fetch::{self, FetchResult, Plan},
     http::{
-        conn::Active,
         debug,
         deliver::{self, Served},
-        exchange::Exchange,
+        exchange::{Active, Exchange},
         log::finish,
         pass, purge, redirect, refuse,
         reply::{self, Done},
@@ -123,22 +122,22 @@ pub(crate) async fn later(
     exchange: &Exchange<'_, '_>,
     waiting: Waiting,
 ) -> Result<bool, Ended> {
-    conn.socket.watch.busy();
+    conn.wire.busy();
     if purge::is_journal(&exchange.request) {
-        return Ok(purge::hear(&mut conn.buffers.out, exchange));
+        return Ok(purge::hear(conn.out, exchange));
     }
     let Waiting { route, plan } = waiting;
     let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            refuse::refusal(exchange, &mut conn.buffers.out, &refusal);
+            refuse::refusal(exchange, conn.out, &refusal);
             return Ok(false);
         }
     };
     match route.way {
         Way::Lookup => cached(conn, exchange, &route, plan).await,
         Way::Pass(why) => pass::serve(conn, exchange, &route, why).await,
-        Way::Purge => Ok(purge::serve(&mut conn.buffers.out, exchange, &route).await),
+        Way::Purge => Ok(purge::serve(conn.out, exchange, &route).await),
     }
 }
 
@@ -224,7 +223,7 @@ fn look_again(
     route: &Route<'_>,
     lookups: &mut Lookups,
 ) -> ControlFlow<bool, Plan> {
-    let (request, out) = (&exchange.request, &mut conn.buffers.out);
+    let (request, out) = (&exchange.request, &mut *conn.out);
     let now = request.now();
     let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
     if request.head.known.larder_debug().is_some() {
@@ -315,11 +314,11 @@ async fn ask(
     exchange.request.stats.forwarded(why);
     let (send, interim) = fetch::interim();
     let fetch = fetch::fetch(&exchange.request, route, plan, send);
-    let keep = match exchange.wait(conn.socket, &mut conn.buffers.out, fetch, interim).await? {
+    let keep = match exchange.wait(conn.wire, conn.out, fetch, interim).await? {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
         FetchResult::Failed(failure) => failed(conn, exchange, route, &failure),
         FetchResult::Response(reply) => {
-            let done = reply::send(conn.socket, &mut conn.buffers.out, exchange, *reply).await?;
+            let done = reply::send(conn.wire, conn.out, exchange, *reply).await?;
             matches!(done, Done::Answered { keep: true })
         }
     };
@@ -342,19 +341,19 @@ fn failed(
         now,
     );
     let Found::Page(held) = looked.found else {
-        return refuse::failure(exchange, &mut conn.buffers.out, failure);
+        return refuse::failure(exchange, conn.out, failure);
     };
     if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause)
     {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(exchange, &mut conn.buffers.out, held, &served) {
+        if let Ok(delivered) = deliver::entry(exchange, conn.out, held, &served) {
             return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {
         // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
         // section 5.2.2.2).
         let failure = Failure { status: 504, ..*failure };
-        return refuse::failure(exchange, &mut conn.buffers.out, &failure);
+        return refuse::failure(exchange, conn.out, &failure);
     }
-    refuse::failure(exchange, &mut conn.buffers.out, failure)
+    refuse::failure(exchange, conn.out, failure)
 }

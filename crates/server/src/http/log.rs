@@ -4,7 +4,6 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use larder_metrics::{HotUrls, Outcome, Seen, Source};
-use larder_proto::http::Version;
 
 use super::{deliver::Delivered, exchange::Exchange};
 use crate::{
@@ -84,7 +83,7 @@ fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str
         client: exchange.request.client(),
         method: head.method.as_str(),
         url,
-        http_version: if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" },
+        http_version: head.version.as_str(),
         status: delivered.status,
         bytes: delivered.bytes,
         body_bytes: delivered.body_bytes,

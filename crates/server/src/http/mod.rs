@@ -1,8 +1,8 @@
 //! HTTP, the clients' side: from a connection to an answer.
 //!
-//! `conn` takes requests from a connection; `flow` is a request's life; `deliver` (from the store)
-//! and `reply` (as it streams by) send the page that was looked up or fetched; `wire` owns the
-//! bytes.
+//! `conn` is a connection, `opening` its first bytes, `h2` its HTTP/2; `flow` is a request's life;
+//! `deliver` (from the store) and `reply` (as it streams by) send the page that was looked up or
+//! fetched; `wire` owns the bytes.
 
 mod body;
 mod conn;
@@ -10,7 +10,9 @@ mod debug;
 mod deliver;
 mod exchange;
 mod flow;
+pub(crate) mod h2;
 mod log;
+mod opening;
 mod pass;
 mod purge;
 mod redirect;

@@ -7,20 +7,16 @@ use crate::{
     fetch::{self, FetchResult},
     http::{
         body::{BodyError, Incoming},
-        conn::Active,
         debug,
-        exchange::Exchange,
+        exchange::{Active, Exchange},
         refuse,
         reply::{self, Done},
         tunnel,
     },
-    net::{
-        conns::IoBuffers,
-        out::Out,
-        socket::{Ended, Socket},
-    },
+    net::{out::Out, socket::Ended},
     origin::RequestBody,
     request::route::{Refusal, Route},
+    wire::Wire,
 };
 
 /// Request bodies up to this many bytes are read before the origin is asked.
@@ -39,31 +35,28 @@ pub(super) async fn serve(
     if exchange.request.head.known.larder_debug().is_some() {
         debug::passed(&exchange.request, route, why);
     }
-    let Active { socket, buffers } = conn;
-    let IoBuffers { buf, at, out } = &mut **buffers;
+    let Active { wire, out, body: received } = conn;
+    let (wire, framing) = (*wire, exchange.request.head.framing);
+    let mut incoming = Incoming::new(exchange, received);
     // A small body is taken whole before the origin is asked: a client that sends it byte by byte
     // holds no connection to the origin meanwhile.
-    let mut expect = exchange.request.head.expect_continue;
-    if let BodyFraming::Length(length @ ..=SMALL_BODY) = exchange.request.head.framing {
-        let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
-        if let Err(failed) = incoming.have(length as usize).await {
-            return body_failed(exchange, socket, out, failed);
-        }
-        expect = false;
+    if let BodyFraming::Length(length @ ..=SMALL_BODY) = framing
+        && let Err(failed) = incoming.have(length as usize).await
+    {
+        return body_failed(exchange, wire, out, failed);
     }
-    let (body, frames) = fetch::body(exchange.request.head.framing);
+    let (body, frames) = fetch::body(framing);
     let Some(frames) = frames else {
-        return match passed(socket, out, exchange, route, why, body).await? {
+        return match passed(wire, out, exchange, route, why, body).await? {
             Done::Answered { keep } => Ok(keep),
             Done::Tunnel(upgraded, delivered) => {
-                tunnel::run(exchange, socket, &buf[*at..], upgraded, delivered).await
+                tunnel::run(exchange, received, upgraded, delivered).await
             }
         };
     };
-    let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
     let failed = {
-        let pump = incoming.pump(exchange.request.head.framing, frames);
-        let answer = passed(socket, out, exchange, route, why, body);
+        let pump = incoming.pump(framing, frames);
+        let answer = passed(wire, out, exchange, route, why, body);
         tokio::pin!(pump, answer);
         tokio::select! {
             biased;
@@ -80,21 +73,21 @@ pub(super) async fn serve(
             keep = &mut answer => return keep.map(|_| false),
         }
     };
-    body_failed(exchange, socket, out, failed)
+    body_failed(exchange, wire, out, failed)
 }
 
 /// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends
 /// the wait first.
 fn body_failed(
     exchange: &Exchange<'_, '_>,
-    socket: &Socket,
+    wire: Wire<'_>,
     out: &mut Out,
     failed: BodyError,
 ) -> Result<bool, Ended> {
     let (status, why) = match failed {
         BodyError::Ended(Ended::TimedOut) => {
             exchange.request.pages.counters.timeouts.body.one();
-            socket.watch.forgive();
+            wire.forgive();
             (408, "the request body stopped coming")
         }
         BodyError::Ended(ended) => return Err(ended),
@@ -114,7 +107,7 @@ fn body_failed(
 
 /// The answer to a passed request.
 async fn passed(
-    socket: &Socket,
+    wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
@@ -123,11 +116,11 @@ async fn passed(
 ) -> Result<Done, Ended> {
     let (send, interim) = fetch::interim();
     let fetch = fetch::pass(&exchange.request, route, body, send);
-    match exchange.wait(socket, out, fetch, interim).await? {
+    match exchange.wait(wire, out, fetch, interim).await? {
         FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
             fetch::invalidate(&exchange.request, route, &reply).await;
-            reply::send(socket, out, exchange, *reply).await
+            reply::send(wire, out, exchange, *reply).await
         }
         FetchResult::Failed(failure) => {
             Ok(Done::Answered { keep: refuse::failure(exchange, out, &failure) })

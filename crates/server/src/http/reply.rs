@@ -14,12 +14,10 @@ use crate::{
         exchange::Exchange,
         log::finish,
     },
-    net::{
-        out::Out,
-        socket::{Ended, Socket},
-    },
+    net::{out::Out, socket::Ended},
     page::flight::{Follower, Piece, Tail},
     wire::{
+        Wire,
         h1::{Framing, HeadWriter},
         meta,
         meta::ResponseMeta,
@@ -38,7 +36,7 @@ pub(crate) enum Done {
 
 /// Sends a response that is not whole in the store (yet), or never will be.
 pub(crate) async fn send(
-    socket: &Socket,
+    wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     reply: Reply,
@@ -54,12 +52,12 @@ pub(crate) async fn send(
     let sent = match reply.source {
         Source::Tunnel(upgraded, _) => {
             (delivered.result, delivered.bytes) = (ResultCode::TcpTunnel, head_bytes);
-            exchange.send(socket, out).await?;
+            exchange.send(wire, out).await?;
             return Ok(Done::Tunnel(upgraded, delivered));
         }
         _ if !framing.bodied() => Ok(0),
-        Source::Follow(follower) => follow(socket, out, exchange, follower, framing).await,
-        Source::Tail(tail) => pour(socket, out, exchange, tail, framing).await,
+        Source::Follow(follower) => follow(wire, out, exchange, follower, framing).await,
+        Source::Tail(tail) => pour(wire, out, exchange, tail, framing).await,
     };
     match sent {
         Ok(body) => {
@@ -71,7 +69,7 @@ pub(crate) async fn send(
             delivered.keep = false;
             finish(exchange, &delivered);
             if framing == Framing::Close {
-                socket.reset();
+                wire.reset();
             }
             Err(Ended::Closed)
         }
@@ -169,7 +167,7 @@ impl From<Ended> for Cut {
 
 /// Sends a body that others may follow too, as it grows.
 async fn follow(
-    socket: &Socket,
+    wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     mut follower: Follower,
@@ -182,24 +180,24 @@ async fn follow(
         let next = tokio::select! {
             biased;
             next = follower.next(at) => next,
-            () = socket.gone() => return Err(Cut::Client(Ended::Closed)),
+            () = wire.gone() => return Err(Cut::Client(Ended::Closed)),
         };
         match next {
             Piece::Stored(data) => {
-                piece(socket, out, exchange, framing, data, &held).await?;
+                piece(wire, out, exchange, framing, data, &held).await?;
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                piece(socket, out, exchange, framing, &data, &held).await?;
+                piece(wire, out, exchange, framing, &data, &held).await?;
                 at += data.len() as u64;
             }
             Piece::End(trailers) => {
-                framing.end(trailers.as_ref(), out.scratch());
-                exchange.send(socket, out).await?;
+                wire.end(framing, trailers.as_ref(), out);
+                exchange.send(wire, out).await?;
                 return Ok(at);
             }
             Piece::Broken => {
-                exchange.send(socket, out).await?;
+                exchange.send(wire, out).await?;
                 return Err(Cut::Origin);
             }
         }
@@ -208,7 +206,7 @@ async fn follow(
 
 /// Sends a body that is for this client alone.
 async fn pour(
-    socket: &Socket,
+    wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     mut tail: mpsc::Receiver<Tail>,
@@ -219,20 +217,20 @@ async fn pour(
         let next = tokio::select! {
             biased;
             next = tail.recv() => next,
-            () = socket.gone() => return Err(Cut::Client(Ended::Closed)),
+            () = wire.gone() => return Err(Cut::Client(Ended::Closed)),
         };
         match next {
             Some(Tail::Data(data)) => {
-                piece(socket, out, exchange, framing, &data, &|| 0).await?;
+                piece(wire, out, exchange, framing, &data, &|| 0).await?;
                 at += data.len() as u64;
             }
             Some(Tail::End(trailers)) => {
-                framing.end(trailers.as_ref(), out.scratch());
-                exchange.send(socket, out).await?;
+                wire.end(framing, trailers.as_ref(), out);
+                exchange.send(wire, out).await?;
                 return Ok(at);
             }
             None => {
-                exchange.send(socket, out).await?;
+                exchange.send(wire, out).await?;
                 return Err(Cut::Origin);
             }
         }
@@ -241,7 +239,7 @@ async fn pour(
 
 /// Sends what was composed and one piece of the body, in one write where it fits.
 async fn piece(
-    socket: &Socket,
+    wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     framing: Framing,
@@ -250,5 +248,5 @@ async fn piece(
 ) -> Result<(), Ended> {
     let behind = framing.piece(data.len(), out.scratch());
     let slices = [IoSlice::new(data), IoSlice::new(behind)];
-    exchange.send_with(socket, out, &slices, pinned).await
+    exchange.send_with(wire, out, &slices, pinned).await
 }

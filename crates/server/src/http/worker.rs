@@ -20,15 +20,16 @@ use crate::{
         out::Out,
         sendfile::SendfileCache,
         slot::Slot,
-        socket::{Ended, Pace, Socket},
+        socket::{Ended, Pace},
         stream::Stream,
         tls::server_config,
     },
     settings::Settings,
 };
 use crate::{
-    http::conn::{self, Conn},
+    http::{conn::Conn, h2, opening},
     request::{Peer, pages::Pages},
+    wire::Wire,
 };
 
 /// Connections beyond the limit that are told so in order (the answer read before the end) at the
@@ -45,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) feed: Option<LiveFeed>,
     /// Empty, for the answers of a batch: its memory is used again.
     pub(crate) timing: Cell<Timing>,
+    /// Memory for a round of HTTP/2.
+    pub(crate) h2: Cell<Option<Box<h2::Scratch>>>,
     refusing: Cell<usize>,
     /// For connections from now on; None: HTTPS is not served.
     tls: RefCell<Option<Arc<ServerConfig>>>,
@@ -67,6 +70,7 @@ impl Worker {
             log: shared.logger.as_ref().map(|logger| logger.worker()),
             feed: shared.live.get().map(|live| live.feed()),
             timing: Cell::default(),
+            h2: Cell::default(),
             refusing: Cell::new(0),
             pages,
         }))
@@ -93,7 +97,7 @@ impl Worker {
         if worker.refusing.get() < REFUSING {
             worker.refusing.set(worker.refusing.get() + 1);
             spawn_local(async move {
-                conn::refuse(&worker, stream, watch).await;
+                opening::refuse(&worker, stream, watch).await;
                 worker.refusing.set(worker.refusing.get() - 1);
                 drop(open);
             });
@@ -112,35 +116,39 @@ impl Worker {
     /// Sends what was composed, within `patience` milliseconds for each stretch of it.
     pub(crate) async fn send(
         &self,
-        socket: &Socket,
+        wire: Wire<'_>,
         out: &mut Out,
         patience: Ms,
     ) -> Result<(), Ended> {
         let mut pace = Pace::new(self.pages.clock, patience, &self.conns.shared.stalled);
-        let sent = socket.flush(out, &mut pace).await;
-        self.count_sent(sent)
+        let sent = wire.send(out, &mut pace).await;
+        self.count_sent(wire, sent)
     }
 
     /// Sends what was composed and `more` behind it, in one write where it fits. `pinned`: bytes of
     /// the store it holds.
     pub(crate) async fn send_with(
         &self,
-        socket: &Socket,
+        wire: Wire<'_>,
         out: &mut Out,
         more: &[IoSlice<'_>],
         pinned: &dyn Fn() -> u64,
         patience: Ms,
     ) -> Result<(), Ended> {
         let mut pace = Pace::new(self.pages.clock, patience, &self.conns.shared.stalled);
-        let sent = socket.send_with(out, more, pinned, &mut pace).await;
-        self.count_sent(sent)
+        let sent = wire.send_with(out, more, pinned, &mut pace).await;
+        self.count_sent(wire, sent)
     }
 
-    fn count_sent(&self, sent: Result<u64, Ended>) -> Result<(), Ended> {
+    /// The connection of HTTP/2 counts what it sends itself.
+    fn count_sent(&self, wire: Wire<'_>, sent: Result<u64, Ended>) -> Result<(), Ended> {
         if matches!(sent, Err(Ended::TimedOut)) {
             self.pages.counters.timeouts.send.one();
         }
-        self.pages.counters.bytes_out.add(sent?);
+        let sent = sent?;
+        if let Wire::H1(_) = wire {
+            self.pages.counters.bytes_out.add(sent);
+        }
         Ok(())
     }
 

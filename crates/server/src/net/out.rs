@@ -337,6 +337,78 @@ impl Out {
         (self.covered, self.queued) = (mark.covered, mark.queued);
     }
 
+    /// The composed bytes that come next, as far as no value lies before them.
+    pub(crate) fn front(&self) -> &[u8] {
+        match self.pieces.get(self.next) {
+            None if self.pieces.is_empty() => &self.scratch[self.done as usize..],
+            None => &self.scratch[self.covered..],
+            Some(&Piece::Scratch { from, to }) => &self.scratch[from + self.done as usize..to],
+            Some(_) => &[],
+        }
+    }
+
+    /// Drops the next `n` bytes, as if they were sent.
+    pub(crate) fn skip(&mut self, n: u64) {
+        if self.pieces.is_empty() {
+            self.done += n;
+        } else {
+            self.cover();
+            self.advance(n);
+        }
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Moves the next `n` bytes behind those of `into`. A value of which a part stays is pinned by
+    /// both.
+    pub(crate) fn move_to(&mut self, n: u64, into: &mut Out) {
+        if self.pieces.is_empty() {
+            let from = self.done as usize;
+            into.scratch.extend_from_slice(&self.scratch[from..from + n as usize]);
+            return self.skip(n);
+        }
+        self.cover();
+        let mut left = n;
+        while left > 0 {
+            let done = self.done;
+            let moved = match self.pieces[self.next] {
+                Piece::Scratch { from, to } => {
+                    let from = from + done as usize;
+                    let moved = left.min((to - from) as u64);
+                    into.scratch.extend_from_slice(&self.scratch[from..from + moved as usize]);
+                    moved
+                }
+                Piece::Stored { entry, from, to } => {
+                    let from = from + done;
+                    let moved = left.min(to - from);
+                    into.refer(&self.entries[entry], from, from + moved);
+                    moved
+                }
+                Piece::Copied { copy, from, to } => {
+                    let from = from + done;
+                    let moved = left.min(to - from);
+                    into.copied(self.copies[copy].clone(), from, from + moved);
+                    moved
+                }
+            };
+            self.advance(moved);
+            left -= moved;
+        }
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Appends the bytes `from..to` of a value that somebody else has pinned too.
+    fn refer(&mut self, entry: &Entry<'static>, from: u64, to: u64) {
+        let is_last = |last: &Entry<'_>| std::ptr::eq(last.head(), entry.head());
+        if !self.entries.last().is_some_and(is_last) {
+            self.entries.push(entry.clone());
+        }
+        self.stored_again(from, to);
+    }
+
     fn clear_lists(&mut self) {
         self.pieces.clear();
         self.entries.clear();

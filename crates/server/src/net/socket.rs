@@ -8,13 +8,10 @@ use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
     io::{self, IoSlice},
-    pin::Pin,
     rc::Rc,
     sync::atomic::{AtomicU64, Ordering},
     task::{Context, Poll, Waker},
 };
-
-use tokio::io::AsyncWrite;
 
 use super::{out::Out, slot::Resting, stream::Stream};
 use crate::clock::{Clock, Ms};
@@ -169,7 +166,7 @@ pub(crate) const PROGRESS: u64 = 16 * 1024;
 
 /// Milliseconds without progress after which a client counts as stalled: what it holds of the store
 /// is counted then.
-const STALLED_AFTER: Ms = 2000;
+pub(crate) const STALLED_AFTER: Ms = 2000;
 
 /// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for
 /// yet.
@@ -220,6 +217,16 @@ impl Stalled {
         Self { held: AtomicU64::new(0), limit }
     }
 
+    /// Counts bytes as held, until they are given back. False: they are too many, and not counted.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        self.hold(bytes).map(std::mem::forget).is_some()
+    }
+
+    /// Bytes that [`Stalled::take`] counted are not held any more.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     fn hold(&self, bytes: u64) -> Option<Hold<'_>> {
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
         let hold = Hold(self, bytes);
@@ -252,10 +259,8 @@ impl Socket {
     }
 
     /// Appends what can be read to `buf`; 0 is the end.
-    pub(crate) async fn read(&mut self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
-        let stream = &mut self.stream;
-        let watch = &self.watch;
-        poll_fn(|cx| watch.guard(cx, |cx| poll_read_vec(stream, cx, buf))).await
+    pub(crate) async fn read(&self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
+        poll_fn(|cx| self.watch.guard(cx, |cx| poll_read_vec(&self.stream, cx, buf))).await
     }
 
     /// Ends when the client has closed its side while nothing more was expected of it. A client
@@ -372,8 +377,8 @@ impl Socket {
     }
 
     /// Ends the sending side, so that the peer reads what was sent before the end.
-    pub(crate) async fn finish(&mut self) {
-        let _ = poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
+    pub(crate) fn finish(&self) {
+        let _ = self.stream.finish();
     }
 }
 

@@ -219,6 +219,14 @@ impl Stream {
         }
     }
 
+    /// Ends the sending side.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        if let Some(session) = self.tls.as_ref() {
+            session.borrow_mut().close(&self.socket);
+        }
+        Ok(rustix::net::shutdown(&self.socket.socket, Shutdown::Write)?)
+    }
+
     /// When it is closed the peer is told that it broke off.
     pub(crate) fn reset_on_close(&self) {
         if let Some(session) = &self.tls {
@@ -344,7 +352,7 @@ impl Sink for &Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for &Stream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -362,7 +370,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for &Stream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -376,10 +384,7 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(session) = self.tls.as_ref() {
-            session.borrow_mut().close(&self.socket);
-        }
-        Poll::Ready(Ok(rustix::net::shutdown(&self.socket.socket, Shutdown::Write)?))
+        Poll::Ready(self.finish())
     }
 }
 
@@ -453,14 +458,14 @@ mod tests {
     #[test]
     fn who_sends_more_than_fits_is_told_when_it_fits_again() {
         run(|reactor| async move {
-            let (mut far, mut near) = pair(&reactor);
+            let (mut far, near) = pair(&reactor);
             let all = vec![b'x'; 4 << 20];
             let reader = std::thread::spawn(move || {
                 let mut got = Vec::new();
                 far.read_to_end(&mut got).map(|_| got.len())
             });
-            near.write_all(&all).await.expect("sent");
-            near.shutdown().await.expect("ended");
+            (&near).write_all(&all).await.expect("sent");
+            (&near).shutdown().await.expect("ended");
             assert_eq!(reader.join().expect("the reader").expect("read"), all.len());
         });
     }
@@ -472,31 +477,31 @@ mod tests {
             old.write_all(b"for nobody").expect("sent");
             drop(near);
             for _ in 0..3 {
-                let (mut far, mut near) = pair(&reactor);
+                let (mut far, near) = pair(&reactor);
                 far.write_all(b"word").expect("sent");
                 let mut got = [0; 4];
-                near.read_exact(&mut got).await.expect("read");
+                (&near).read_exact(&mut got).await.expect("read");
                 assert_eq!(&got, b"word");
             }
-            let (mut far, mut near) = pair(&reactor);
+            let (mut far, near) = pair(&reactor);
             let mut many: Vec<_> = (0..200).map(|_| pair(&reactor)).collect();
             many.iter_mut().for_each(|(far, _)| far.write_all(b"y").expect("sent"));
             far.write_all(b"z").expect("sent");
-            for (_, near) in &mut many {
-                assert_eq!(near.read_u8().await.expect("read"), b'y');
+            for (_, near) in &many {
+                assert_eq!((&*near).read_u8().await.expect("read"), b'y');
             }
-            assert_eq!(near.read_u8().await.expect("read"), b'z');
+            assert_eq!((&near).read_u8().await.expect("read"), b'z');
         });
     }
 
     #[test]
     fn a_look_at_what_is_there_takes_nothing() {
         run(|reactor| async move {
-            let (mut far, mut near) = pair(&reactor);
+            let (mut far, near) = pair(&reactor);
             far.write_all(b"word").expect("sent");
             assert!(poll_fn(|cx| near.poll_peek(cx)).await.expect("a look"));
             let mut got = [0; 4];
-            near.read_exact(&mut got).await.expect("read");
+            (&near).read_exact(&mut got).await.expect("read");
             drop(far);
             assert!(!poll_fn(|cx| near.poll_peek(cx)).await.expect("a look"), "the end");
         });

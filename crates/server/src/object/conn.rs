@@ -390,7 +390,7 @@ impl<S: Session> Conn<S> {
         if !unread {
             return;
         }
-        self.socket.finish().await;
+        self.socket.finish();
         self.socket.watch.forgive();
         self.socket.watch.until(self.conns.clock.now() + LINGER.1);
         let mut left = LINGER.0;

@@ -2,7 +2,7 @@
 //! them.
 
 use http::HeaderMap;
-use larder_proto::http::{Elements, Header, range};
+use larder_proto::http::{Elements, Header, Version, range};
 
 /// An origin's fields with their names in the usual spelling, to be viewed as [`Fields`].
 ///
@@ -89,7 +89,7 @@ pub(crate) fn without(head: &[u8], names: &[&str]) -> Vec<u8> {
 /// `Via` with us added to what was there (RFC 9110 section 7.6.3).
 pub(crate) fn via<'a>(
     before: impl Iterator<Item = &'a [u8]>,
-    http10: bool,
+    version: Version,
     pseudonym: &str,
 ) -> Vec<u8> {
     let mut out = Vec::new();
@@ -97,7 +97,8 @@ pub(crate) fn via<'a>(
         out.extend_from_slice(value);
         out.extend_from_slice(b", ");
     }
-    out.extend_from_slice(if http10 { b"1.0 " } else { b"1.1 " });
+    out.extend_from_slice(version.number().as_bytes());
+    out.push(b' ');
     out.extend_from_slice(pseudonym.as_bytes());
     out
 }

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use larder_proto::http::RequestHead;
+use larder_proto::{http::RequestHead, http2};
 use larder_store::Store;
 
 use crate::{
@@ -80,6 +80,8 @@ impl Shared {
 pub(crate) struct Config {
     pub(crate) settings: Arc<Settings>,
     pub(crate) hit_lines: HitLines,
+    /// Limits of connections of HTTP/2 from now on.
+    pub(crate) http2: Arc<http2::Limits>,
     /// Where its sites are counted.
     pub(crate) counted: Sites,
     origins: Vec<(Arc<OriginSettings>, Rc<Origin>)>,
@@ -102,7 +104,8 @@ impl Config {
         }
         let counted =
             Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
-        Self { hit_lines: HitLines::new(&settings.http), counted, settings, origins }
+        let (hit_lines, http2) = (HitLines::new(&settings.http), settings.http.http2_limits());
+        Self { hit_lines, http2: Arc::new(http2), counted, settings, origins }
     }
 
     /// The site that answers for a host, and its place among the counters.

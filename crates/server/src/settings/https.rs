@@ -21,6 +21,8 @@ pub struct HttpsSettings {
     pub certificates: Vec<Arc<Certificate>>,
     /// The oldest version of TLS that is spoken.
     pub min_version: TlsVersion,
+    /// HTTP/2 is spoken with clients that know it.
+    pub http2: bool,
     /// Requests that come by plain HTTP are sent to HTTPS (308), purges apart.
     pub redirect: bool,
     /// The value of `Strict-Transport-Security` (RFC 6797) in every answer over TLS; None: no such

@@ -79,7 +79,7 @@ impl HeadWriter<'_> {
                     self.number("Content-Length", length);
                 }
             }
-            Framing::Close | Framing::None => {}
+            Framing::Close | Framing::Frames | Framing::None => {}
         }
     }
 
@@ -95,7 +95,7 @@ impl HeadWriter<'_> {
         match (keep, version) {
             (false, _) => self.0.extend_from_slice(b"Connection: close\r\n"),
             (true, Version::Http10) => self.0.extend_from_slice(b"Connection: keep-alive\r\n"),
-            (true, Version::Http11) => {}
+            (true, Version::Http11 | Version::Http2) => {}
         }
     }
 
@@ -116,6 +116,8 @@ pub(crate) enum Framing {
     Chunked,
     /// HTTP/1.0 and no length: the end of the connection.
     Close,
+    /// HTTP/2: frames mark the end.
+    Frames,
 }
 
 impl Framing {
@@ -132,6 +134,7 @@ impl Framing {
             (Some(_), _) => Self::Length,
             (None, Version::Http11) => Self::Chunked,
             (None, Version::Http10) => Self::Close,
+            (None, Version::Http2) => Self::Frames,
         }
     }
 

@@ -42,6 +42,12 @@ pub(super) const HTTP: &[Opt] = &[
          without.",
     ),
     opt(
+        "h2c",
+        Kind::Bool,
+        "false",
+        "Speak HTTP/2 without TLS with clients that begin with its preface (prior knowledge).",
+    ),
+    opt(
         "sndbuf",
         Kind::Size(0, 64 * MIB),
         "256KiB",
@@ -116,6 +122,12 @@ pub(super) const LIMITS: &[Opt] = &[
         Kind::Count(1, 1024),
         "64",
         "Answers to pipelined requests that are collected before they are sent.",
+    ),
+    opt(
+        "streams",
+        Kind::Count(1, 1000),
+        "128",
+        "Requests that one connection of HTTP/2 may have open at once.",
     ),
     opt(
         "drain",

@@ -13,6 +13,7 @@ pub(super) const HTTPS: &[Opt] = &[
          loopback addresses a self-signed one that is made at the start, for trying.",
     ),
     opt("min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "The oldest version of TLS."),
+    opt("http2", Kind::Bool, "true", "Speak HTTP/2 with clients that know it."),
     opt(
         "redirect",
         Kind::Bool,

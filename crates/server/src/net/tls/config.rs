@@ -17,6 +17,9 @@ use crate::settings::{Certificate, HttpsSettings, TlsVersion};
 static TICKETS: LazyLock<Option<Arc<dyn ProducesTickets>>> =
     LazyLock::new(|| ring::Ticketer::new().ok());
 
+/// The name of HTTP/2 (RFC 9113 section 3.1).
+pub(super) const H2: &[u8] = b"h2";
+
 /// Tickets given to a client of TLS 1.3 after the handshake: each connects once more.
 const TICKETS_EACH: usize = 2;
 
@@ -34,7 +37,8 @@ pub(crate) fn server_config(https: &HttpsSettings) -> Result<Arc<ServerConfig>, 
         .with_protocol_versions(versions)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(resolver));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let h2 = https.http2.then(|| H2.to_vec());
+    config.alpn_protocols = h2.into_iter().chain([b"http/1.1".to_vec()]).collect();
     // Tickets alone: a table of sessions would be shared by all workers.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if let Some(tickets) = TICKETS.as_ref() {

@@ -13,6 +13,7 @@ use rustls::{
 };
 
 use super::{
+    config::H2,
     records::{RECORD, Rest, encode},
     scratch::{self, RECEIVED, Scratch},
 };
@@ -40,6 +41,8 @@ pub(crate) trait Transport {
 pub(crate) struct Handshake {
     /// It used a ticket.
     pub(crate) resumed: bool,
+    /// HTTP/2 was agreed upon (ALPN).
+    pub(crate) h2: bool,
 }
 
 /// The state of one connection.
@@ -93,6 +96,7 @@ impl Session {
         self.told |= ended;
         ended.then(|| Handshake {
             resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+            h2: self.tls.alpn_protocol() == Some(H2),
         })
     }
 

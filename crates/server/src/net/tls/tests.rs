@@ -60,6 +60,7 @@ impl Pair {
         let mut roots = RootCertStore::empty();
         roots.add(certificate.key.cert[0].clone()).expect("a root");
         let https = HttpsSettings {
+            http2: false,
             listen: Vec::new(),
             certificates: vec![certificate],
             min_version: TlsVersion::Tls12,

@@ -196,19 +196,19 @@ fn pair_on(conns: &Rc<Conns>, Sockets(far, near, kind): Sockets, limits: Limits)
 
 impl Pair {
     async fn send(&mut self, bytes: &[u8]) {
-        self.far.write_all(bytes).await.expect("send");
+        (&self.far).write_all(bytes).await.expect("send");
     }
 
     async fn expect(&mut self, bytes: &[u8]) {
         let mut got = vec![0; bytes.len()];
-        self.far.read_exact(&mut got).await.expect("an answer");
+        (&self.far).read_exact(&mut got).await.expect("an answer");
         assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(bytes));
     }
 
     /// All that comes until the other side ends in order.
     async fn rest(&mut self) -> Vec<u8> {
         let mut got = Vec::new();
-        self.far.read_to_end(&mut got).await.expect("an end, not a reset");
+        (&self.far).read_to_end(&mut got).await.expect("an end, not a reset");
         got
     }
 
@@ -297,7 +297,7 @@ fn a_slow_reader_costs_a_bounded_buffer() {
             let parts = 16 * 1024;
             pair.send(format!("long {parts}\nafter\n").as_bytes()).await;
             let mut got = vec![0; parts * PART];
-            pair.far.read_exact(&mut got).await.expect("the long answer");
+            (&pair.far).read_exact(&mut got).await.expect("the long answer");
             assert!(got.iter().all(|&byte| byte == b'x'));
             pair.expect(b"after\n").await;
             let most = pair.seen.most_pending.get();
@@ -331,7 +331,7 @@ fn a_client_may_send_before_it_reads_where_it_is_let() {
             // More than the buffers of the system hold in both directions (tcp_rmem may be 32 MiB).
             pair.send(&line.repeat(LINES)).await;
             let mut got = vec![0; LINES * line.len()];
-            pair.far.read_exact(&mut got).await.expect("all answers");
+            (&pair.far).read_exact(&mut got).await.expect("all answers");
             assert!(got.chunks(line.len()).all(|chunk| chunk == line));
             assert!(pair.seen.gathered.get() > 0);
             pair.until(|pair| pair.client.held() == 0).await;
@@ -494,7 +494,7 @@ fn mail_comes_between_answers() {
         pair.expect(b"one\n").await;
         pair.expect(&long).await;
         let mut rest = [0; 6];
-        pair.far.read_exact(&mut rest).await.expect("the rest");
+        (&pair.far).read_exact(&mut rest).await.expect("the rest");
         assert!(rest == *b"mlast\n" || rest == *b"last\nm", "{rest:?}");
     });
 }
@@ -614,7 +614,7 @@ fn a_panic_costs_its_own_connection_alone() {
             other.send(b"again\n").await;
             other.expect(b"again\n").await;
         }
-        assert_eq!(panics.far.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed");
+        assert_eq!((&panics.far).read(&mut [0; 1]).await.unwrap_or(0), 0, "closed");
         assert_eq!(panics.end().await, End::Closed);
     });
 }

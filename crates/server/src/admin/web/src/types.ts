@@ -122,6 +122,19 @@ export type Http = {
     tls_resumed: number,
     /** Connections to a port of HTTPS that failed for TLS, or spoke none. */
     tls_failures: number,
+    /** Connections of HTTP/2. */
+    http2_connections: number,
+    /** Requests of HTTP/2. */
+    http2_requests: number,
+    /** Streams of HTTP/2 that clients reset. */
+    http2_resets: number,
+    /** Malformed requests of HTTP/2, whose streams were reset. */
+    http2_malformed: number,
+    /** Connections of HTTP/2 that ended because of an error of the client. */
+    http2_errors: number,
+    /** Connections of HTTP/2 that ended because the client sent too many frames that cost
+     * more than they are worth. */
+    http2_floods: number,
     /** Connections of trusted proxies without a header of the PROXY protocol, where one has
      * to be. */
     proxy_failures: number,

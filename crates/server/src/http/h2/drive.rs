@@ -1,0 +1,294 @@
+//! A connection of HTTP/2 in its slot and its task: rounds, deadlines, its end.
+
+use std::{io, rc::Rc};
+
+use larder_proto::http2;
+
+use super::{Round, Session, requests::DRAIN};
+use crate::{
+    clock::Ms,
+    counters::Timing,
+    http::{
+        conn::{Conn, Todo},
+        worker::Worker,
+    },
+    net::{
+        round::Work,
+        slot::{Connection, Next},
+        socket::{Ended, PROGRESS, Pace, STALLED_AFTER},
+    },
+    request::pages::Config,
+};
+
+/// Milliseconds after which a connection without requests gives up memory that it can do without.
+const QUIET_AFTER: Ms = 5000;
+
+/// The wait that a connection at rest is in.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Phase {
+    /// No request is open, or all are with their tasks.
+    #[default]
+    Waiting,
+    /// No request is open, and none has until then.
+    Idle { until: Ms },
+    /// The client has to take what was composed.
+    Sending(Stall),
+}
+
+/// A client that has to take bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Stall {
+    /// [`Session::taken`] when the wait began.
+    taken: u64,
+    deadline: Ms,
+    /// Bytes of the store that are counted as held by stalled clients.
+    held: u64,
+}
+
+impl Conn {
+    /// The client speaks HTTP/2.
+    pub(in crate::http) fn begin_h2(&mut self) {
+        let worker = &self.worker;
+        let config = worker.pages.config();
+        let buffers = self.buffers.get_or_insert_with(|| worker.conns.take_buffers());
+        let (watch, now) = (&self.socket.watch, worker.pages.clock.now());
+        self.h2 = Some(Session::new(&config.http2, watch, now, &mut buffers.out));
+        worker.pages.counters.http2_connections.one();
+    }
+
+    /// Answers the received frames without waiting.
+    pub(in crate::http) fn answer_h2(&mut self, began: u64) -> (Work, Next<Todo>) {
+        let config = self.worker.pages.config();
+        let mut work = Work { bytes: self.unread() as u64, ..Work::default() };
+        let mut timing = self.worker.timing.take();
+        let more = self.compose(&config, began, &mut timing, &mut work);
+        let next = self.send_h2(&config, timing, more, &mut work);
+        (work, next)
+    }
+
+    /// Sends what tasks have composed, and tells the client of the server's end.
+    pub(in crate::http) fn attend_h2(&mut self) -> Next<Todo> {
+        let Some(session) = &self.h2 else { return Next::Rest };
+        let drains = self.worker.conns.draining.get() && !session.draining;
+        if session.mail.is_empty() && !drains {
+            return Next::Rest;
+        }
+        let config = self.worker.pages.config();
+        let (mut timing, mut work) = (self.worker.timing.take(), Work::default());
+        let since = self.worker.pages.clock.micros();
+        let more = self.compose(&config, since, &mut timing, &mut work);
+        self.send_h2(&config, timing, more, &mut work)
+    }
+
+    /// Takes frames and composes answers. True: there is more to do.
+    fn compose(
+        &mut self,
+        config: &Rc<Config>,
+        since: u64,
+        timing: &mut Timing,
+        work: &mut Work,
+    ) -> bool {
+        let Self { worker, buffers, h2: Some(session), peer, .. } = self else { return false };
+        let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
+        if worker.conns.draining.get() && !session.draining {
+            session.draining = true;
+            let out = buffers.out.scratch();
+            session.codec.drain(out);
+            session.codec.send_ping(DRAIN, out);
+        }
+        let most = config.settings.http.limits.pipeline;
+        let mut round = Round { worker, config, peer: *peer, since, buffers, timing };
+        let taken = session.take(&mut round, most);
+        work.commands += taken.events;
+        session.take_mail(&mut buffers.out);
+        let more = session.pump(&mut buffers.out);
+        taken.more || more
+    }
+
+    /// Sends what was composed without waiting. `more`: there is more to do.
+    fn send_h2(
+        &mut self,
+        config: &Config,
+        mut timing: Timing,
+        more: bool,
+        work: &mut Work,
+    ) -> Next<Todo> {
+        match self.send_now() {
+            Ok(sent) => {
+                work.bytes += sent;
+                let now = self.settle(config, &mut timing);
+                self.worker.timing.set(timing);
+                self.sent(sent);
+                if more { Next::Answer } else { self.rest_h2(config, now) }
+            }
+            Err(Ended::TimedOut) => Next::Task(Todo::Flush { timing, more }),
+            Err(_) => Next::Close,
+        }
+    }
+
+    /// All output was taken by the socket.
+    fn sent(&mut self, bytes: u64) {
+        if let Some(session) = &mut self.h2 {
+            session.taken += bytes;
+            session.codec.flushed();
+        }
+    }
+
+    /// The next step of a connection whose output is sent.
+    fn rest_h2(&mut self, config: &Config, now: Ms) -> Next<Todo> {
+        let unread = self.unread();
+        let Self { worker, socket, buffers, h2: Some(session), .. } = self else {
+            return Next::Close;
+        };
+        let open = session.codec.open_streams();
+        if session.over || session.codec.is_drained() || (session.draining && open == 0) {
+            return Next::Task(Todo::Close(Timing::default()));
+        }
+        let limits = &config.settings.http.limits;
+        let watch = &socket.watch;
+        let unsent = session.unsent() > 0;
+        if !unsent {
+            session.release(worker);
+        }
+        if unsent {
+            session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms);
+            watch.busy();
+            if let Phase::Sending(stall) = session.phase {
+                let soon = if stall.held > 0 { stall.deadline } else { now + STALLED_AFTER };
+                watch.until(stall.deadline.min(soon));
+            }
+        } else if open > 0 {
+            session.phase = Phase::Waiting;
+            watch.busy();
+        } else if unread > 0 {
+            session.phase = Phase::Waiting;
+            watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+        } else {
+            let until = now + limits.idle_timeout.as_millis() as Ms;
+            session.phase = Phase::Idle { until };
+            watch.wait_idle(until.min(now + QUIET_AFTER));
+        }
+        match buffers {
+            Some(buffers) if unread > 0 => {
+                buffers.buf.drain(..buffers.at);
+                buffers.at = 0;
+            }
+            _ => self.give_buffers(),
+        }
+        Next::Rest
+    }
+
+    /// The deadline of a connection at rest has passed, or the server stops.
+    pub(in crate::http) fn ended_h2(&mut self, ended: &Ended) -> Next<Todo> {
+        let Self { worker, socket, h2: Some(session), .. } = self else { return Next::Close };
+        let (watch, now) = (&socket.watch, worker.pages.clock.now());
+        watch.forgive();
+        match (session.phase, ended) {
+            (Phase::Idle { until }, Ended::TimedOut) if now < until => {
+                session.codec.rest();
+                watch.wait_idle(until);
+                return Next::Rest;
+            }
+            (Phase::Sending(stall), Ended::TimedOut) => {
+                let pinned = session.pinned();
+                if now < stall.deadline
+                    && stall.held == 0
+                    && worker.conns.shared.stalled.take(pinned)
+                {
+                    session.phase = Phase::Sending(Stall { held: pinned, ..stall });
+                    watch.until(stall.deadline);
+                    return Next::Rest;
+                }
+                worker.pages.counters.timeouts.send.one();
+                socket.reset();
+                return Next::Close;
+            }
+            (Phase::Waiting, Ended::TimedOut) => worker.pages.counters.timeouts.header.one(),
+            _ => {}
+        }
+        // The client may open no more streams, and is told which was the last.
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        (0..2).for_each(|_| session.codec.drain(buffers.out.scratch()));
+        session.over = true;
+        Next::Task(Todo::Close(Timing::default()))
+    }
+
+    /// Sends what the socket did not take at once, and receives meanwhile.
+    pub(in crate::http) async fn flush_h2(
+        &mut self,
+        mut timing: Timing,
+        mut more: bool,
+    ) -> Result<Next<Todo>, Ended> {
+        let worker = self.worker.clone();
+        let config = worker.pages.config();
+        let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+        let mut pace = Pace::new(worker.pages.clock, patience, &worker.conns.shared.stalled);
+        self.socket.watch.forgive();
+        loop {
+            let before = self.pending();
+            match self.send_now() {
+                Ok(sent) => {
+                    self.sent(sent);
+                    break;
+                }
+                Err(Ended::TimedOut) => {}
+                Err(ended) => return Err(ended),
+            }
+            let (Some(session), Some(buffers)) = (&mut self.h2, &self.buffers) else { break };
+            session.taken += before - buffers.out.pending();
+            let reads = session.reads(&buffers.out);
+            let untaken = u64::MAX - session.taken;
+            let pinned = || buffers.out.pinned() + session.pinned();
+            let full = io::ErrorKind::WouldBlock.into();
+            let ready = self.socket.ready_after(full, untaken, &pinned, &mut pace, reads).await;
+            if matches!(ready, Err(Ended::TimedOut)) {
+                worker.pages.counters.timeouts.send.one();
+            }
+            ready?;
+            if reads && self.socket.stream.is_read_ready() {
+                match self.receive() {
+                    Next::Answer => {
+                        let since = worker.pages.clock.micros();
+                        more = self.compose(&config, since, &mut timing, &mut Work::default());
+                    }
+                    Next::Close => return Err(Ended::Closed),
+                    Next::Rest | Next::Task(_) => {}
+                }
+            }
+        }
+        if self.socket.stream.has_unsent_tls() {
+            self.socket.flush_tls(worker.pages.clock.now() + patience).await?;
+        }
+        let now = self.settle(&config, &mut timing);
+        Ok(if more || self.unread() > 0 { Next::Answer } else { self.rest_h2(&config, now) })
+    }
+}
+
+impl Session {
+    /// The client has to take `patience` milliseconds' worth of what waits for its windows.
+    fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) {
+        if let Phase::Sending(stall) = self.phase {
+            if self.taken - stall.taken < PROGRESS {
+                return;
+            }
+            self.release(worker);
+        }
+        self.phase = Phase::Sending(Stall { taken: self.taken, deadline: now + patience, held: 0 });
+    }
+
+    /// The client is not stalled any more.
+    pub(in crate::http) fn release(&mut self, worker: &Worker) {
+        if let Phase::Sending(stall) = &mut self.phase {
+            worker.conns.shared.stalled.give_back(std::mem::take(&mut stall.held));
+        }
+    }
+}
+
+/// Whether received bytes begin as HTTP/2 does. None: more are needed to tell.
+pub(in crate::http) fn is_preface(received: &[u8]) -> Option<bool> {
+    let length = received.len().min(http2::PREFACE.len());
+    if received[..length] != http2::PREFACE[..length] {
+        return Some(false);
+    }
+    (length == http2::PREFACE.len()).then_some(true)
+}

@@ -1,0 +1,102 @@
+//! A connection of HTTP/2: requests in, frames out.
+//!
+//! The codec ([`larder_proto::http2`]) belongs to the connection, and only its rounds touch it.
+//! Requests that memory answers are answered there, many in one write, bodies by reference. A
+//! request that has to wait gets a [`Stream`] and a task of its own, which composes the answer; the
+//! connection takes it from there when the client's windows allow. The connection rests in its slot
+//! while tasks work: what they compose wakes it ([`Mail`]).
+
+mod answers;
+mod drive;
+mod requests;
+
+pub(super) use drive::is_preface;
+
+use std::{rc::Rc, sync::Arc};
+
+use larder_proto::http2::{Connection, Limits, Workspace};
+
+use crate::{
+    clock::Ms,
+    counters::Timing,
+    http::worker::Worker,
+    net::{conns::IoBuffers, out::Out, socket::Watch},
+    request::{Peer, pages::Config},
+    wire::h2::{Mail, Stream},
+};
+
+/// Memory for one round, shared by all connections of a worker.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    work: Workspace,
+    out: Out,
+}
+
+/// The state of one connection.
+pub(super) struct Session {
+    codec: Connection,
+    limits: Arc<Limits>,
+    mail: Rc<Mail>,
+    /// Those whose answer is not sent whole.
+    streams: Vec<Rc<Stream>>,
+    /// Received bytes that the codec needs to go on.
+    need: usize,
+    /// When the codec was told the time last.
+    ticked: Ms,
+    phase: drive::Phase,
+    /// Bytes of answers that were given to the socket.
+    taken: u64,
+    draining: bool,
+    /// The connection is at its end: what is composed is sent, and nothing more is received.
+    over: bool,
+}
+
+/// The tools of a round.
+pub(super) struct Round<'c> {
+    pub(super) worker: &'c Rc<Worker>,
+    pub(super) config: &'c Rc<Config>,
+    pub(super) peer: Peer,
+    pub(super) since: u64,
+    pub(super) buffers: &'c mut IoBuffers,
+    pub(super) timing: &'c mut Timing,
+}
+
+impl Session {
+    /// A connection that has to receive the client's preface. Its settings are appended to `out`.
+    pub(super) fn new(
+        limits: &Arc<Limits>,
+        watch: &Rc<Watch>,
+        now: Ms,
+        out: &mut Out,
+    ) -> Box<Self> {
+        Box::new(Self {
+            codec: Connection::new(limits, out.scratch()),
+            limits: limits.clone(),
+            mail: Mail::new(watch.clone()),
+            streams: Vec::new(),
+            need: 1,
+            ticked: now,
+            phase: drive::Phase::default(),
+            taken: 0,
+            draining: false,
+            over: false,
+        })
+    }
+
+    fn find(&self, id: u32) -> Option<&Rc<Stream>> {
+        self.streams.iter().find(|stream| stream.id == id)
+    }
+
+    /// Forgets a stream that is closed.
+    fn forget(&mut self, id: u32) {
+        if let Some(place) = self.streams.iter().position(|stream| stream.id == id) {
+            self.streams.swap_remove(place).close();
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.streams.iter().for_each(|stream| stream.close());
+    }
+}

@@ -1,0 +1,181 @@
+//! HTTP/2 from hostile clients: floods end their connection alone, and nothing malformed reaches an
+//! origin.
+
+#![allow(clippy::unwrap_used)]
+
+use larder_tests::{Admin, Gate, H2, Larder, Origin, PATIENCE, wait_until};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+const KEPT: &str = "Cache-Control: max-age=600";
+
+/// HTTP/2 without TLS before an origin.
+fn larder(origin: &Origin) -> Larder {
+    Larder::with_config(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\nh2c = true\n[admin]\nlisten = \
+         \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"\n",
+        origin.url()
+    ))
+}
+
+fn figure(larder: &Larder, name: &str) -> u64 {
+    Admin::of(larder).json("/api/v1/stats")["http"][name].as_u64().unwrap()
+}
+
+/// A client that sends frames as it likes.
+struct Raw(TcpStream);
+
+impl Raw {
+    fn connect(addr: SocketAddr) -> Raw {
+        let stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let mut raw = Raw(stream);
+        raw.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        raw.send(&[frame(4, 0, 0, &[])]);
+        raw
+    }
+
+    /// Sends; an end of the connection is no error.
+    fn send(&mut self, frames: &[Vec<u8>]) -> bool {
+        self.0.write_all(&frames.concat()).is_ok()
+    }
+
+    /// The error codes of the GOAWAY and RST_STREAM frames until the end of the connection.
+    fn ends(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let mut all = Vec::new();
+        let _ = self.0.read_to_end(&mut all);
+        let (mut goaways, mut resets, mut rest) = (Vec::new(), Vec::new(), &all[..]);
+        while rest.len() >= 9 {
+            let len = u32::from_be_bytes([0, rest[0], rest[1], rest[2]]) as usize;
+            let Some(payload) = rest.get(9..9 + len) else { break };
+            let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
+            match rest[3] {
+                3 => resets.push(code(0)),
+                7 => goaways.push(code(4)),
+                _ => {}
+            }
+            rest = &rest[9 + len..];
+        }
+        (goaways, resets)
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() as u32).to_be_bytes();
+    let mut frame = vec![len[1], len[2], len[3], kind, flags];
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// A request, fields as literals without a table.
+fn request(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    frame(1, 5, stream, &block)
+}
+
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/page")];
+
+#[test]
+fn floods_end_their_connection_and_no_other() {
+    let gate = Arc::new(Gate::closed());
+    let wait = gate.clone();
+    let origin = Origin::start(move |_, reply| {
+        wait.wait();
+        reply.ok(&[KEPT], "page");
+    });
+    let larder = larder(&origin);
+    let other = H2::connect(larder.addr());
+    let waits = other.begin("GET", "/page", &[], true);
+    origin.wait_for(1);
+    let cancel = |stream| frame(3, 0, stream, &8u32.to_be_bytes());
+    let rapid = |n: u32| [request(2 * n + 1, &GET), cancel(2 * n + 1)].concat();
+    let ping = |_| frame(6, 0, 0, b"12345678");
+    let settings = |_| frame(4, 0, 0, &[]);
+    let priority = |n: u32| frame(2, 0, 2 * n + 1, &[0, 0, 0, 0, 1]);
+    let empty = |n: u32| {
+        let data = frame(0, 0, 1, &[]);
+        if n == 0 { [post(), data].concat() } else { data }
+    };
+    type Flood<'a> = (&'a str, &'a dyn Fn(u32) -> Vec<u8>);
+    let floods: [Flood<'_>; 5] = [
+        ("rapid reset", &rapid),
+        ("PING", &ping),
+        ("SETTINGS", &settings),
+        ("PRIORITY", &priority),
+        ("empty DATA", &empty),
+    ];
+    for (number, (name, flood)) in floods.iter().enumerate() {
+        let mut raw = Raw::connect(larder.addr());
+        for from in (0..20_000).step_by(100) {
+            let frames: Vec<_> = (from..from + 100).map(flood).collect();
+            if !raw.send(&frames) {
+                break;
+            }
+        }
+        // The end may be a reset, which takes the frames before it along.
+        let (goaways, _) = raw.ends();
+        assert!(goaways.iter().all(|code| *code == 11), "{name}: {goaways:?}");
+        wait_until("the flood is counted", || figure(&larder, "http2_floods") == number as u64 + 1);
+    }
+    gate.open();
+    assert_eq!(other.end(waits).unwrap().text(), "page");
+    assert!(larder.usage().rss < 200 << 20, "{:?}", larder.usage());
+}
+
+/// A request whose body is still to come.
+fn post() -> Vec<u8> {
+    let fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/up")];
+    let mut head = request(1, &fields);
+    head[4] = 4;
+    head
+}
+
+#[test]
+fn nothing_is_smuggled_to_the_origin() {
+    let origin = Origin::serving(&[KEPT], "page");
+    let larder = larder(&origin);
+    let with = |more: &[(&'static str, &'static str)]| [&GET[..], more].concat();
+    let path = |path| [GET[0], GET[1], GET[2], (":path", path)].to_vec();
+    let cases = [
+        with(&[("x-a", "b\r\nx-c: d")]),
+        with(&[("x-a", "b\nx-c: d")]),
+        with(&[("x-a", "b\0")]),
+        with(&[("x-a\r\nb", "c")]),
+        with(&[("x a", "b")]),
+        with(&[("X-Upper", "b")]),
+        with(&[("transfer-encoding", "chunked")]),
+        with(&[("connection", "x-a")]),
+        with(&[("upgrade", "h2c")]),
+        with(&[("host", "a"), ("host", "a")]),
+        with(&[("host", "b")]),
+        with(&[("content-length", "5")]),
+        with(&[("content-length", "0"), ("content-length", "0")]),
+        with(&[(":path", "/other")]),
+        path("/a HTTP/1.1\r\nx-b: c"),
+        path("/a b"),
+        path("a"),
+        path(""),
+        path("http://other/"),
+    ];
+    let mut raw = Raw::connect(larder.addr());
+    for (number, fields) in cases.iter().enumerate() {
+        assert!(raw.send(&[request(2 * number as u32 + 1, fields)]), "{fields:?}");
+    }
+    raw.send(&[frame(7, 0, 0, &[0; 8])]);
+    let (goaways, resets) = raw.ends();
+    assert_eq!(resets, vec![1; cases.len()], "each is reset as malformed");
+    assert!(goaways.iter().all(|code| *code == 0), "{goaways:?}");
+    assert_eq!(origin.count(), 0);
+    assert_eq!(figure(&larder, "http2_malformed"), cases.len() as u64);
+}
