@@ -239,7 +239,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(session) = &self.tls {
+        // After a panic its state may be anything.
+        if let Some(session) = &self.tls
+            && !std::thread::panicking()
+        {
             session.borrow_mut().close(&self.socket);
         }
     }

@@ -20,9 +20,14 @@ use super::{
 
 /// Records sealed for one write. Larger writes leave the near caches before the system copies them.
 const RECORDS: usize = 4;
+/// Bytes of a message of the handshake that is not whole: clients' are far shorter.
+const PARTIAL: usize = 2 * RECORD;
 /// Sealed bytes that may wait for a client that makes us answer and does not read: alerts, answers
 /// to its key updates.
 const BACKLOG: usize = 128 * 1024;
+
+/// Records before which the wrong one is looked for, to tell the client of it.
+const ALERT_TRIES: usize = 16;
 
 /// The socket below a session.
 pub(crate) trait Transport {
@@ -48,7 +53,8 @@ pub(crate) struct Handshake {
 /// The state of one connection.
 pub(crate) struct Session {
     tls: UnbufferedServerConnection,
-    /// Received bytes of a record that is not whole.
+    /// Received bytes of records, or of handshake messages in several records, that are not whole.
+    /// `tls` remembers places in them: each call of it gets them.
     partial: Vec<u8>,
     /// Decrypted bytes that were received by a look ([`Session::peek`]).
     plain: Vec<u8>,
@@ -74,6 +80,8 @@ enum State {
     PeerClosed,
     /// The client speaks no TLS: bytes pass as they are.
     Plain,
+    /// A record was wrong: only what is sealed is sent.
+    Failed,
 }
 
 impl Session {
@@ -132,6 +140,7 @@ impl Session {
                 socket.receive(buf)
             }
             State::PeerClosed => Ok(0),
+            State::Failed => Err(io::ErrorKind::InvalidData.into()),
             _ => scratch::with(|scratch| self.read_records(socket, scratch, buf)),
         }
     }
@@ -194,6 +203,9 @@ impl Session {
             }
             let processed = self.process(received, buf);
             let flushed = self.flush(socket, false);
+            if processed.is_err() {
+                self.state = State::Failed;
+            }
             let used = processed?;
             match flushed {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
@@ -201,6 +213,10 @@ impl Session {
                 _ => {}
             }
             self.keep_partial(&scratch.received[used..]);
+            if self.partial.len() > PARTIAL {
+                self.state = State::Failed;
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             if buf.len() > before {
                 return Ok(buf.len() - before);
             }
@@ -250,7 +266,7 @@ impl Session {
             }
             used += discard;
             if let Some(error) = failed {
-                self.seal_alert();
+                self.seal_alert(&mut received[used..]);
                 return Err(invalid(error));
             }
             if blocked {
@@ -259,12 +275,18 @@ impl Session {
         }
     }
 
-    /// Seals the alert that tells the client what it did wrong.
-    fn seal_alert(&mut self) {
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
-            self.tls.process_tls_records(&mut []).state
-        {
-            if encode(&mut self.sealed, |room| data.encode(room)).is_err() {
+    /// Seals the alert that tells the client what it did wrong. `received`: bytes that are not
+    /// processed. They are offered again, first without the last record, then without the last
+    /// two, and so on: with the wrong one TLS only says again that it is wrong, and without those
+    /// before it, whose places it remembers, it cannot go on.
+    fn seal_alert(&mut self, received: &mut [u8]) {
+        let ends = record_ends(received);
+        for &end in ends.iter().rev().take(ALERT_TRIES) {
+            if let Ok(state) = self.tls.process_tls_records(&mut received[..end]).state {
+                if let ConnectionState::EncodeTlsData(mut data) = state {
+                    // Without memory for it the client is told nothing.
+                    let _ = encode(&mut self.sealed, |room| data.encode(room));
+                }
                 return;
             }
         }
@@ -308,6 +330,9 @@ impl Session {
             return first.map_or(Ok(0), |slice| socket.send(slice, false));
         }
         self.flush(socket, more)?;
+        if self.state == State::Failed {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         if self.unreported > 0 {
             return Ok(std::mem::take(&mut self.unreported));
         }
@@ -378,10 +403,13 @@ impl Session {
     fn seal(&mut self, plain: &[u8], into: &mut [u8]) -> io::Result<usize> {
         let mut at = 0;
         loop {
-            match self.tls.process_tls_records(&mut []).state.map_err(invalid)? {
+            let UnbufferedStatus { discard, state } =
+                self.tls.process_tls_records(&mut self.partial);
+            let mut sealed = false;
+            match state.map_err(invalid)? {
                 ConnectionState::WriteTraffic(mut traffic) => {
-                    let sealed = traffic.encrypt(plain, &mut into[at..]);
-                    return sealed.map(|sealed| at + sealed).map_err(io::Error::other);
+                    at += traffic.encrypt(plain, &mut into[at..]).map_err(io::Error::other)?;
+                    sealed = true;
                 }
                 ConnectionState::TransmitTlsData(data) => data.done(),
                 ConnectionState::EncodeTlsData(mut data) => {
@@ -389,6 +417,12 @@ impl Session {
                 }
                 ConnectionState::PeerClosed => self.state = State::PeerClosed,
                 _ => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+            if discard > 0 {
+                self.partial.drain(..discard);
+            }
+            if sealed {
+                return Ok(at);
             }
         }
     }
@@ -401,19 +435,34 @@ impl Session {
     /// Says that nothing more is sent (RFC 8446 section 6.1), as far as the socket takes it.
     pub(crate) fn close(&mut self, socket: &impl Transport) {
         let ended = std::mem::replace(&mut self.closed, true);
-        if ended || self.state == State::Plain || self.tls.is_handshaking() {
+        let silent = matches!(self.state, State::Plain | State::Failed);
+        if ended || silent || self.tls.is_handshaking() {
             return;
         }
         if self.flush(socket, true).is_err() {
             return;
         }
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) =
-            self.tls.process_tls_records(&mut []).state
+            self.tls.process_tls_records(&mut self.partial).state
         {
             let _ = encode(&mut self.sealed, |room| traffic.queue_close_notify(room));
         }
         let _ = self.flush(socket, false);
     }
+}
+
+/// The places where whole records end (RFC 8446 section 5.1), after the start itself.
+fn record_ends(received: &[u8]) -> Vec<usize> {
+    let mut ends = vec![0];
+    let mut at = 0;
+    while let Some([.., high, low]) = received.get(at..at + 5) {
+        at += 5 + usize::from(u16::from_be_bytes([*high, *low]));
+        if at > received.len() {
+            break;
+        }
+        ends.push(at);
+    }
+    ends
 }
 
 fn invalid(error: rustls::Error) -> io::Error {

@@ -7,7 +7,10 @@ use std::{
 };
 
 use proptest::prelude::*;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use rustls::{
+    ClientConfig, ClientConnection, ConnectionTrafficSecrets, RootCertStore, pki_types::ServerName,
+};
 
 use super::{Session, Transport, server_config};
 use crate::settings::{Certificate, HttpsSettings, TlsVersion};
@@ -70,7 +73,8 @@ impl Pair {
         let config =
             ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into());
         let config = config.with_safe_default_protocol_versions().expect("versions");
-        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.enable_secret_extraction = true;
         let name = ServerName::try_from("localhost").expect("a name");
         let mut pair = Pair {
             session: Session::new(&server_config(&https).expect("a configuration"))
@@ -173,6 +177,49 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn no_records_of_a_client_cause_a_panic(
+        records in prop::collection::vec(
+            (
+                prop_oneof![Just(20_u8), Just(21), Just(22), Just(22), Just(23), Just(24)],
+                prop_oneof![
+                    prop::collection::vec(any::<u8>(), 0..40),
+                    Just(vec![24, 0, 0]),
+                    Just(vec![24, 0, 0, 1, 1]),
+                    Just(vec![1]),
+                ],
+                any::<bool>(),
+                any::<bool>(),
+            ),
+            1..12,
+        ),
+        takes in prop_oneof![1..60_usize, Just(usize::MAX)],
+    ) {
+        let Pair { mut session, socket, client } = Pair::new(takes, usize::MAX);
+        let mut forged = Forged::of(client);
+        for (kind, content, plain, answers) in records {
+            let record = if plain {
+                [&[kind, 3, 3, 0, content.len() as u8], &content[..]].concat()
+            } else {
+                forged.record(&content, kind)
+            };
+            socket.from_client.borrow_mut().extend_from_slice(&record);
+            let _ = session.read(&socket, &mut Vec::new());
+            if answers {
+                let _ = session.send(&socket, &[IoSlice::new(b"answer")], false);
+            }
+        }
+        session.close(&socket);
+    }
+}
+
 #[test]
 fn a_record_that_was_changed_ends_the_connection_with_an_alert() {
     let mut pair = Pair::new(usize::MAX, usize::MAX);
@@ -208,4 +255,118 @@ fn a_session_at_rest_keeps_no_buffers() {
             pair.session.send(&pair.socket, &[IoSlice::new(&heard[sent..])], false).unwrap_or(0);
     }
     assert_eq!(pair.session.kept(), 0);
+}
+
+/// A record of a handshake message as the client would send it next (TLS 1.3, RFC 8446 section
+/// 5.2).
+struct Forged {
+    key: LessSafeKey,
+    iv: Vec<u8>,
+    next: u64,
+}
+
+impl Forged {
+    fn of(client: ClientConnection) -> Forged {
+        let secrets = client.dangerous_extract_secrets().expect("secrets");
+        let (next, ConnectionTrafficSecrets::Aes128Gcm { key, iv }) = secrets.tx else {
+            panic!("another cipher");
+        };
+        let key = UnboundKey::new(&AES_128_GCM, key.as_ref()).expect("a key");
+        Forged { key: LessSafeKey::new(key), iv: iv.as_ref().to_vec(), next }
+    }
+
+    fn record(&mut self, content: &[u8], kind: u8) -> Vec<u8> {
+        let mut sealed = [content, &[kind]].concat();
+        let length = u16::try_from(sealed.len() + 16).expect("short").to_be_bytes();
+        let head = [23, 3, 3, length[0], length[1]];
+        let mut nonce: [u8; 12] = self.iv[..].try_into().expect("12 bytes");
+        for (byte, number) in nonce[4..].iter_mut().zip(self.next.to_be_bytes()) {
+            *byte ^= number;
+        }
+        self.next += 1;
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.key.seal_in_place_append_tag(nonce, Aad::from(head), &mut sealed).expect("sealed");
+        [&head[..], &sealed].concat()
+    }
+}
+
+#[test]
+fn a_part_of_a_handshake_message_waits_for_its_rest_whatever_is_sent_meanwhile() {
+    let Pair { mut session, socket, client } = Pair::new(usize::MAX, usize::MAX);
+    let mut forged = Forged::of(client);
+    let receive = |session: &mut Session, bytes: &[u8]| {
+        socket.from_client.borrow_mut().extend_from_slice(bytes);
+        let mut heard = Vec::new();
+        session.read(&socket, &mut heard).map(|_| heard)
+    };
+    let waits = |heard: io::Result<Vec<u8>>| {
+        assert_eq!(heard.expect_err("nothing").kind(), io::ErrorKind::WouldBlock);
+    };
+    let answer = |session: &mut Session| {
+        for _ in 0..3 {
+            let _ = session.send(&socket, &[IoSlice::new(b"answer")], false);
+        }
+    };
+    assert_eq!(receive(&mut session, &forged.record(b"hello", 23)).expect("data"), b"hello");
+    // Three bytes of a KeyUpdate, and later the rest of it.
+    waits(receive(&mut session, &forged.record(&[24, 0, 0], 22)));
+    answer(&mut session);
+    waits(receive(&mut session, &forged.record(&[1], 22)));
+    answer(&mut session);
+    session.close(&socket);
+}
+
+#[test]
+fn data_within_a_handshake_message_is_refused_without_a_panic() {
+    for (inside, kind) in [(&b"hello"[..], 23), (&[1, 0], 21)] {
+        let Pair { mut session, socket, client } = Pair::new(usize::MAX, usize::MAX);
+        let mut forged = Forged::of(client);
+        let records = [forged.record(&[24, 0, 0], 22), forged.record(inside, kind)].concat();
+        socket.from_client.borrow_mut().extend_from_slice(&records);
+        let _ = session.read(&socket, &mut Vec::new());
+        for _ in 0..3 {
+            let _ = session.send(&socket, &[IoSlice::new(b"answer")], false);
+        }
+        session.close(&socket);
+    }
+}
+
+#[test]
+fn a_broken_hello_in_two_records_is_refused() {
+    let certificate = Arc::new(Certificate::self_signed().expect("a certificate"));
+    let https = HttpsSettings {
+        http2: true,
+        listen: Vec::new(),
+        certificates: vec![certificate],
+        min_version: TlsVersion::Tls12,
+        redirect: false,
+        hsts: None,
+    };
+    let config = server_config(&https).expect("a configuration");
+    let begun = [22, 3, 1, 0, 5, 1, 0, 1, 0, 3];
+    let seconds: [&[u8]; 5] = [
+        &[21, 3, 1, 0, 2, 1, 0],
+        &[23, 3, 1, 0, 1, 0],
+        &[20, 3, 1, 0, 1, 1],
+        &[22, 9, 9, 0, 1, 0],
+        &[22, 3, 1, 0xff, 0xff, 0],
+    ];
+    for second in seconds {
+        let mut session = Session::new(&config).expect("a session");
+        let socket = Socket {
+            from_client: RefCell::new([&begun, second].concat()),
+            to_client: RefCell::default(),
+            takes: usize::MAX,
+            gives: usize::MAX,
+            calls: Cell::new(0),
+        };
+        let read = session.read(&socket, &mut Vec::new());
+        assert_eq!(read.expect_err("refused").kind(), io::ErrorKind::InvalidData, "{second:?}");
+        assert!(
+            matches!(socket.to_client.borrow().first(), None | Some(21)),
+            "no more than an alert"
+        );
+        assert!(session.send(&socket, &[IoSlice::new(b"answer")], false).is_err());
+        session.close(&socket);
+    }
 }
