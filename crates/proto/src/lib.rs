@@ -6,11 +6,12 @@
 //! [`hpack`], [`rules`] decides which responses may be stored and reused (RFC 9111), [`page`] is
 //! the byte format of a stored page, [`memcache`] and [`resp`] are the protocols of objects,
 //! [`dialogue`] finds requests and answers between a client and a server of any protocol,
-//! [`proxy_protocol`] reads which client a proxy speaks for,
-//! [`units`] reads sizes and times as people write them.
+//! [`fcgi`] is how a server asks applications, [`proxy_protocol`] reads which client a proxy speaks
+//! for, [`units`] reads sizes and times as people write them.
 #![forbid(unsafe_code)]
 
 pub mod dialogue;
+pub mod fcgi;
 pub mod hpack;
 pub mod http;
 pub mod http2;
