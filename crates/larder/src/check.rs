@@ -65,12 +65,6 @@ fn summary(settings: &Settings) {
         println!("  listens on memcached+udp://{address}");
     }
     for site in &settings.sites {
-        let origin = &site.origin;
-        let host = if origin.host.contains(':') {
-            format!("[{}]", origin.host)
-        } else {
-            origin.host.clone()
-        };
-        println!("  {} from http://{host}:{}, rules: {}", site.name, origin.port, site.rules.len());
+        println!("  {} from {}, rules: {}", site.name, site.origin.name(), site.rules.len());
     }
 }

@@ -88,6 +88,8 @@ pub(crate) struct ServeArgs {
     key: Option<String>,
     #[arg(long, value_name = "URL", help = flag_help("--origin"))]
     origin: Option<String>,
+    #[arg(long, value_name = "DIR", help = flag_help("--root"))]
+    root: Option<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--memcached"))]
     memcached: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--redis"))]
@@ -117,6 +119,7 @@ impl ServeArgs {
             cert: self.cert.clone(),
             key: self.key.clone(),
             origin: self.origin.clone(),
+            root: self.root.clone(),
             access_log: self.access_log.clone(),
             access_log_format: self.access_log_format.clone(),
             memcached: self.memcached.clone(),

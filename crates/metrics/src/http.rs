@@ -400,8 +400,9 @@ pub(crate) const ORIGINS: &[Metric] = &[
                in the middle (`truncated` and timeouts).",
         rises: "`connect`, `connect-timeout`: it is down or unreachable; `first-byte-timeout`: it \
                 is overloaded; `too-many-connections`: `max_connections` is reached and the queue \
-                is full; `malformed`: it does not speak HTTP; `body-aborted`: the client broke \
-                off.",
+                is full; `malformed`: it does not speak HTTP, or FastCGI; `overloaded`: an \
+                application said so; `local`: files of this machine cannot be read (standard \
+                error says why); `body-aborted`: the client broke off.",
         read: |s, to| Origin::each(s, &mut |labels, origin| to.words(labels, &origin.failures)),
     },
     Metric {

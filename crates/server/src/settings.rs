@@ -9,7 +9,7 @@ use std::{
     borrow::Cow,
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -20,14 +20,17 @@ pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
 mod admin;
+mod fastcgi;
 mod https;
 mod objects;
 mod patterns;
 mod remote;
 mod rules;
 mod tracing;
+mod tree;
 
 pub use admin::{AdminSettings, ReadAccess};
+pub use fastcgi::{FastCgiSettings, Release};
 pub use https::{Certificate, CertificateError, HttpsSettings, OriginTls, TlsVersion};
 pub use objects::{
     DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users,
@@ -37,6 +40,7 @@ pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 pub use tracing::TracingSettings;
+pub use tree::{Candidate, NamePattern, TreeSettings};
 
 /// The whole configuration of a server.
 #[derive(Clone, Debug)]
@@ -335,6 +339,8 @@ pub enum OriginScheme {
     Http,
     /// The same over TLS.
     Https(Arc<OriginTls>),
+    /// FastCGI, over TCP or a unix socket.
+    FastCgi(Arc<FastCgiSettings>),
 }
 
 impl OriginScheme {
@@ -343,7 +349,21 @@ impl OriginScheme {
         match self {
             OriginScheme::Http => "http",
             OriginScheme::Https(_) => "https",
+            OriginScheme::FastCgi(_) => "fcgi",
         }
+    }
+
+    /// The application; None: the origin is none.
+    pub fn application(&self) -> Option<&Arc<FastCgiSettings>> {
+        match self {
+            OriginScheme::FastCgi(settings) => Some(settings),
+            OriginScheme::Http | OriginScheme::Https(_) => None,
+        }
+    }
+
+    /// The unix socket; None: the origin is reached by TCP.
+    pub fn socket(&self) -> Option<&Path> {
+        self.application()?.socket.as_deref()
     }
 }
 
@@ -352,9 +372,9 @@ impl OriginScheme {
 pub struct OriginSettings {
     /// Its protocol.
     pub scheme: OriginScheme,
-    /// Host name or address, brackets of an IPv6 address removed.
+    /// Host name or address, brackets of an IPv6 address removed; empty for a unix socket.
     pub host: String,
-    /// TCP port.
+    /// TCP port; 0 for a unix socket.
     pub port: u16,
     /// `Host` sent to the origin; None: the client's.
     pub host_header: Option<String>,
@@ -377,9 +397,12 @@ pub struct OriginSettings {
 }
 
 impl OriginSettings {
-    /// `http://host:port`: its name in figures and listings.
+    /// `http://host:port`, `fcgi+unix:/path`: its name in figures and listings.
     pub fn name(&self) -> String {
         let scheme = self.scheme.as_str();
+        if let Some(path) = self.scheme.socket() {
+            return format!("{scheme}+unix:{}", path.display());
+        }
         if self.host.contains(':') {
             return format!("{scheme}://[{}]:{}", self.host, self.port);
         }

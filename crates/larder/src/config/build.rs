@@ -11,8 +11,8 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, KeyField,
-    Limits, LogFormat, MAX_RULES, Matcher, Net, OriginSettings, Pattern, Permission,
-    RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
+    Limits, LogFormat, MAX_RULES, Matcher, Net, Pattern, Permission, RefreshPattern, Rule,
+    RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
 };
 
 use super::{
@@ -20,11 +20,10 @@ use super::{
     item::default_items,
     objects,
     options::Section,
-    presets,
+    origin, presets,
     problem::{Location, Problem, Report},
     reader::Values,
     remote, tracing,
-    value::OriginUrl,
 };
 
 /// Settings of a whole file. None: something is missing; the reason is in the report.
@@ -163,7 +162,7 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), host_name),
         hosts,
-        origin: Arc::new(origin(&values.table("origin"), directory, report)?),
+        origin: Arc::new(origin::origin(&values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
@@ -290,31 +289,6 @@ fn matcher(values: &Values, report: &mut Report) -> Matcher {
         }
     }
     matcher
-}
-
-fn origin(values: &Values, directory: &Path, report: &mut Report) -> Option<OriginSettings> {
-    let url: OriginUrl = values.get("url")?;
-    let host_header: Option<String> = values.maybe("host_header");
-    if let Some(host) = &host_header
-        && super::value::split_authority(host).is_none()
-    {
-        let message = format!("expected a host such as \"wiki.example.org\", found {host:?}");
-        report.error(Problem::new(values.location("host_header"), message));
-    }
-    Some(OriginSettings {
-        scheme: https::origin_scheme(values, &url, directory, report)?,
-        host: url.host,
-        port: url.port,
-        host_header,
-        connect_timeout: values.get("connect_timeout")?,
-        first_byte_timeout: values.get("first_byte_timeout")?,
-        between_bytes_timeout: values.get("between_bytes_timeout")?,
-        total_timeout: values.get("total_timeout")?,
-        max_connections: values.get("max_connections")?,
-        max_waiting: values.get("max_waiting")?,
-        idle_connections: values.get("idle_connections")?,
-        idle_timeout: values.get("idle_timeout")?,
-    })
 }
 
 fn permission(values: &Values, directory: &Path, report: &mut Report) -> Permission {

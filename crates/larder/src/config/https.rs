@@ -13,9 +13,10 @@ use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use super::{
     bounded,
     build::file,
+    origin::useless,
     problem::{Location, Problem, Report},
     reader::Values,
-    value::OriginUrl,
+    value::{OriginUrl, UrlScheme},
 };
 
 /// Largest file of certificates or of a key, in bytes.
@@ -23,6 +24,9 @@ const PEM_BYTES: usize = 1 << 20;
 
 /// Before the end of a certificate: from here on it is warned of.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// Options of https origins alone.
+pub(super) const OF_HTTPS: [&str; 5] = ["ca", "verify", "tls_name", "cert", "key"];
 
 /// HTTPS; None: the file has no such table, or has a mistake in it, which is in the report.
 pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Option<HttpsSettings> {
@@ -109,13 +113,8 @@ pub(super) fn origin_scheme(
     directory: &Path,
     report: &mut Report,
 ) -> Option<OriginScheme> {
-    if !url.secure {
-        for name in ["ca", "verify", "tls_name", "cert", "key"] {
-            if values.is_set(name) {
-                let message = format!("`{name}` is for https origins, and this one is http");
-                report.warn(Problem::new(values.location(name), message));
-            }
-        }
+    if url.scheme != UrlScheme::Https {
+        useless(values, &OF_HTTPS, "for https origins", report);
         return Some(OriginScheme::Http);
     }
     let name = values.maybe("tls_name").unwrap_or_else(|| url.host.clone());

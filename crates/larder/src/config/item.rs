@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use larder_server::settings::{
-    CookiePattern, Glob, HostPattern, KeyField, Listen, Net, Pattern, StatusTtl,
+    Candidate, CookiePattern, Glob, HostPattern, KeyField, Listen, Net, Pattern, StatusTtl,
 };
 use regex::Regex;
 
@@ -29,6 +29,8 @@ pub(crate) enum Item {
     Regex(Regex),
     HeaderMatch(String, Glob),
     Origin(OriginUrl),
+    Candidate(Candidate),
+    Param(String, Option<String>),
     StatusTtl(StatusTtl),
     Parameter(Pattern),
     RemoteServer(larder_client::Server),
@@ -69,6 +71,8 @@ from_item! {
     Regex: Item::Regex(regex) => regex.clone(),
     (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
     OriginUrl: Item::Origin(url) => url.clone(),
+    Candidate: Item::Candidate(candidate) => candidate.clone(),
+    (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     Pattern: Item::Parameter(pattern) => pattern.clone(),
     larder_client::Server: Item::RemoteServer(server) => server.clone(),
@@ -147,6 +151,10 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         }
         Kind::HeaderLine => value::header_line(text).map(Item::Text),
         Kind::Origin => value::origin_url(text).map(Item::Origin),
+        Kind::Candidate => {
+            Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
+        }
+        Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
         Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
     }
 }
@@ -196,6 +204,8 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::HeaderMatch => "a header to match such as \"X-Api-Key: *\"".to_owned(),
         Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),
         Kind::Origin => "an origin such as \"http://127.0.0.1:9000\"".to_owned(),
+        Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),
+        Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),
         Kind::Tables(_) => "tables, each under its own header in double brackets".to_owned(),

@@ -14,6 +14,7 @@ mod https;
 pub(crate) mod item;
 pub(crate) mod objects;
 pub(crate) mod options;
+mod origin;
 pub(crate) mod presets;
 pub(crate) mod problem;
 pub(crate) mod reader;
@@ -46,6 +47,7 @@ pub(crate) struct Flags {
     pub(crate) cert: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) origin: Option<String>,
+    pub(crate) root: Option<String>,
     pub(crate) access_log: Option<String>,
     pub(crate) access_log_format: Option<String>,
     pub(crate) memcached: Vec<String>,
@@ -136,8 +138,11 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
             }
         }
     }
-    if flags.origin.is_some() {
-        apply_origin(&one(&flags.origin), root, report);
+    for (name, flag, value) in [("url", "--origin", &flags.origin), ("root", "--root", &flags.root)]
+    {
+        if value.is_some() {
+            apply_origin((name, flag), &one(value), root, report);
+        }
     }
 }
 
@@ -163,23 +168,29 @@ fn apply_certificate(flags: &Flags, root: &mut Values, report: &mut Report) {
     certificates.push(certificate);
 }
 
-/// `--origin` is the origin of the one site; without any, it makes one for every host.
-fn apply_origin(url: &[String], root: &mut Values, report: &mut Report) {
+/// `--origin` is the origin of the one site, and `--root` its directory; without any site, they make
+/// one for every host.
+fn apply_origin(
+    (name, flag): (&'static str, &'static str),
+    value: &[String],
+    root: &mut Values,
+    report: &mut Report,
+) {
     let Some(sites) = root.tables_mut("site") else { return };
     if sites.is_empty() {
-        sites.push(Values::empty(Section::Site, Location::Flag("--origin")));
+        sites.push(Values::empty(Section::Site, Location::Flag(flag)));
     }
     match sites.as_mut_slice() {
         [site] => {
             if let Some(origin) = site.table_mut("origin") {
-                origin.set_from_flag("url", "--origin", url, report);
+                origin.set_from_flag(name, flag, value, report);
             }
         }
         several => {
             let message =
                 format!("the configuration has {} sites: which one is meant?", several.len());
-            let fix = "write the origin into the [[site]] it belongs to";
-            report.error(Problem::new(Location::Flag("--origin"), message).fix(fix));
+            let fix = "write it into the [[site]] it belongs to";
+            report.error(Problem::new(Location::Flag(flag), message).fix(fix));
         }
     }
 }

@@ -189,6 +189,10 @@ pub(crate) enum Kind {
     HeaderLine,
     /// `http://host:port`.
     Origin,
+    /// A place to look at for a path: `$uri`.
+    Candidate,
+    /// A parameter of an application: `NAME=value` or `-NAME`.
+    Param,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.
@@ -294,7 +298,7 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 11] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 12] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--http", Section::Http, "listen"),
@@ -302,6 +306,7 @@ pub(crate) const FLAGS: [(&str, Section, &str); 11] = [
     ("--cert", Section::Certificate, "cert"),
     ("--key", Section::Certificate, "key"),
     ("--origin", Section::Site, "origin"),
+    ("--root", Section::Origin, "root"),
     ("--memcached", Section::Memcached, "listen"),
     ("--redis", Section::Redis, "listen"),
     ("--admin", Section::Admin, "listen"),

@@ -16,7 +16,7 @@ use super::{
     objects::readable_by_all,
     problem::{Problem, Report},
     reader::Values,
-    value::OriginUrl,
+    value::{OriginUrl, UrlScheme},
 };
 
 /// Longest namespace in characters: it is the prefix of every key, and memcached's keys have 250
@@ -148,8 +148,8 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Op
 fn peers(values: &Values, report: &mut Report) -> Vec<Arc<OriginSettings>> {
     let urls = values.items::<OriginUrl>("peers").unwrap_or_default();
     for (url, location) in &urls {
-        if url.secure {
-            let message = format!("{}: peers are reached by plain http", url.host);
+        if url.scheme != UrlScheme::Http {
+            let message = "peers are reached by plain http".to_owned();
             report.error(Problem::new(location.clone(), message));
         }
     }

@@ -1,6 +1,6 @@
 //! Parsers of values: sizes, durations, addresses, patterns. Their errors are the expected form.
 
-use std::{net::Ipv6Addr, time::Duration};
+use std::{net::Ipv6Addr, path::PathBuf, time::Duration};
 
 use larder_proto::units;
 use larder_server::settings::{Glob, Listen, StatusTtl};
@@ -34,32 +34,74 @@ pub(crate) fn listen(text: &str) -> Result<Listen, Expected> {
     }
 }
 
-/// The address of an origin: host without brackets, and port.
+/// The address of an origin: host without brackets and port, or a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OriginUrl {
-    /// `https`.
-    pub(crate) secure: bool,
-    /// Name or address.
+    /// How it is asked.
+    pub(crate) scheme: UrlScheme,
+    /// Name or address; empty where a path says it.
     pub(crate) host: String,
-    /// 80 by default, 443 for `https`.
+    /// 80 by default, 443 for `https`; 0 where a path says it.
     pub(crate) port: u16,
+    /// A socket; empty where host and port say it.
+    pub(crate) path: PathBuf,
 }
 
-/// `http://host[:port]` or `https://host[:port]`, without path.
+/// The scheme of an origin's URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UrlScheme {
+    /// `http://host:port`
+    Http,
+    /// `https://host:port`
+    Https,
+    /// `fcgi://host:port` or `fcgi+unix:/path`
+    FastCgi,
+}
+
+/// `http://host[:port]`, `https://host[:port]`, `fcgi://host:port`, without path, or
+/// `fcgi+unix:/path`.
 pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
-    let (secure, rest) = match text.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
+    let (scheme, rest) = text.split_once(':').ok_or_else(expected)?;
+    if scheme.eq_ignore_ascii_case("fcgi+unix") {
+        // The kernel's limit, as for listeners.
+        if !rest.starts_with('/') || rest.len() > 107 || rest.contains('\0') {
+            return Err("a socket such as \"fcgi+unix:/run/php/php-fpm.sock\", of at most 107 \
+                        bytes"
+                .to_owned());
+        }
+        let (scheme, path) = (UrlScheme::FastCgi, PathBuf::from(rest));
+        return Ok(OriginUrl { scheme, host: String::new(), port: 0, path });
+    }
+    let (scheme, default) = match scheme.to_ascii_lowercase().as_str() {
+        "http" => (UrlScheme::Http, Some(80)),
+        "https" => (UrlScheme::Https, Some(443)),
+        "fcgi" => (UrlScheme::FastCgi, None),
         _ => return Err(expected()),
     };
+    let rest = rest.strip_prefix("//").ok_or_else(expected)?;
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains(['/', '?', '#', '@']) {
         return Err(format!("{}, without path or user", expected()));
     }
     let (host, port) = split_authority(authority).ok_or_else(expected)?;
-    let port = port.unwrap_or(if secure { 443 } else { 80 });
-    Ok(OriginUrl { secure, host: host.to_owned(), port })
+    let port = port.or(default).ok_or("an application with its port: \"fcgi://127.0.0.1:9000\"")?;
+    Ok(OriginUrl { scheme, host: host.to_owned(), port, path: PathBuf::new() })
+}
+
+/// A parameter of an application: `NAME=value`, or `-NAME` for one that it is not sent.
+pub(crate) fn param(text: &str) -> Result<(String, Option<String>), Expected> {
+    let (name, value) = match (text.strip_prefix('-'), text.split_once('=')) {
+        (Some(name), _) => (name, None),
+        (None, Some((name, value))) => (name, Some(value.to_owned())),
+        (None, None) => (text, None),
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let valid = (text.starts_with('-') || value.is_some()) && !name.is_empty();
+    if valid && name.bytes().all(plain) {
+        return Ok((name.to_owned(), value));
+    }
+    Err("a parameter such as \"APP_ENV=production\", or \"-HTTP_ACCEPT\" for none".to_owned())
 }
 
 /// Host (brackets removed) and port of `host`, `host:port`, `[v6]`, `[v6]:port`. None: something
@@ -146,13 +188,18 @@ mod tests {
 
     #[test]
     fn origins() {
-        let of = |secure, host: &str, port| Ok(OriginUrl { secure, host: host.to_owned(), port });
-        let url = |host: &str, port| of(false, host, port);
-        assert_eq!(origin_url("https://wiki.internal"), of(true, "wiki.internal", 443));
-        assert_eq!(origin_url("HTTPS://[::1]:81/"), of(true, "::1", 81));
+        let of = |scheme, host: &str, port| {
+            Ok(OriginUrl { scheme, host: host.to_owned(), port, path: PathBuf::new() })
+        };
+        let url = |host: &str, port| of(UrlScheme::Http, host, port);
+        assert_eq!(origin_url("https://wiki.internal"), of(UrlScheme::Https, "wiki.internal", 443));
+        assert_eq!(origin_url("HTTPS://[::1]:81/"), of(UrlScheme::Https, "::1", 81));
         assert_eq!(origin_url("http://127.0.0.1:9000"), url("127.0.0.1", 9000));
         assert_eq!(origin_url("http://wiki.internal/"), url("wiki.internal", 80));
         assert_eq!(origin_url("http://[::1]:81"), url("::1", 81));
+        assert_eq!(origin_url("fcgi://php:9000"), of(UrlScheme::FastCgi, "php", 9000));
+        let socket = origin_url("fcgi+unix:/run/php.sock").expect("a socket");
+        assert_eq!((socket.scheme, socket.path), (UrlScheme::FastCgi, "/run/php.sock".into()));
         for text in [
             "127.0.0.1:9000",
             "http://",
@@ -162,8 +209,25 @@ mod tests {
             "https://a/b",
             "http://a:0",
             "http://[::1",
+            "http:/a",
+            "fcgi://a",
+            "fcgi://a:9000/b",
+            "fcgi+unix:php.sock",
+            "fcgi+unix://php.sock:1\0",
         ] {
             assert!(origin_url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters() {
+        let pair =
+            |name: &str, value: Option<&str>| Ok((name.to_owned(), value.map(str::to_owned)));
+        assert_eq!(param("APP_ENV=a=b c"), pair("APP_ENV", Some("a=b c")));
+        assert_eq!(param("EMPTY="), pair("EMPTY", Some("")));
+        assert_eq!(param("-HTTP_ACCEPT"), pair("HTTP_ACCEPT", None));
+        for text in ["", "-", "NAME", "=value", "A B=c", "-A=b"] {
+            assert!(param(text).is_err(), "{text}");
         }
     }
 

@@ -230,7 +230,9 @@ impl Job {
             collapsed: false,
             found: false,
             detail: None,
-            hierarchy: Hierarchy::FirstUpPeer(response.peer.ip()),
+            hierarchy: response
+                .peer
+                .map_or(Hierarchy::None, |peer| Hierarchy::FirstUpPeer(peer.ip())),
             conditions: self.keep.as_ref().is_some_and(|keep| keep.purpose == Purpose::Fetch),
         }
     }

@@ -14,7 +14,7 @@ mod target;
 use std::{rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query},
+    http::{BodyFraming, Fields, KnownField, Method, RangeSet, Scheme, parse_fields, query},
     page::{Meta, PageFlags, Verify, view},
     rules::{
         ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields,
@@ -352,6 +352,10 @@ fn origin_request(
         headers: outgoing::headers(request, route, mode),
         body,
         upgrade,
+        asker: origin::Asker {
+            client: Some(request.client()),
+            secure: request.scheme() == Scheme::Https,
+        },
     }
 }
 

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 use super::{
     OriginError,
+    connect::Connection,
+    fastcgi::Output,
     patience::{Late, patiently},
     pool::Lease,
     upload::Progress,
@@ -25,6 +27,8 @@ pub(super) enum Framing {
     Chunked,
     /// The end of the connection.
     Close,
+    /// A record of FastCGI.
+    Record,
 }
 
 /// The content of a response, read piece by piece; it holds the connection. Dropped before its end,
@@ -39,6 +43,8 @@ pub struct Body {
 #[derive(Debug)]
 enum State {
     Reading(Box<Reading>),
+    Application(Box<Output>),
+    Ready(Bytes),
     Complete,
     Broken,
 }
@@ -46,7 +52,7 @@ enum State {
 #[derive(Debug)]
 struct Reading {
     incoming: Incoming,
-    lease: Lease,
+    lease: Lease<Connection>,
     progress: Rc<Progress>,
     total: Option<Instant>,
 }
@@ -59,7 +65,7 @@ impl Body {
     pub(super) fn new(
         incoming: Incoming,
         framing: Framing,
-        lease: Lease,
+        lease: Lease<Connection>,
         progress: Rc<Progress>,
         total: Option<Instant>,
     ) -> Body {
@@ -67,6 +73,19 @@ impl Body {
         let mut body = Body { state: State::Reading(reading), framing, trailers: None };
         body.settle();
         body
+    }
+
+    /// The output of an application behind its head; `length`: what Content-Length says.
+    pub(super) fn of_application(output: Output, length: Option<u64>) -> Body {
+        let framing = length.map_or(Framing::Record, Framing::Length);
+        Body { state: State::Application(Box::new(output)), framing, trailers: None }
+    }
+
+    /// Content that is there.
+    pub(super) fn ready(content: Bytes) -> Body {
+        let framing = Framing::Length(content.len() as u64);
+        let state = if content.is_empty() { State::Complete } else { State::Ready(content) };
+        Body { state, framing, trailers: None }
     }
 
     /// The next piece, never empty. `Ok(None)` at a *complete* end only: short of Content-Length,
@@ -79,6 +98,21 @@ impl Body {
         loop {
             let reading = match &mut self.state {
                 State::Reading(reading) => reading,
+                State::Application(output) => {
+                    return match output.chunk().await {
+                        Ok(None) => {
+                            self.complete();
+                            Ok(None)
+                        }
+                        Ok(piece) => Ok(piece),
+                        Err(error) => Err(self.fail(error)),
+                    };
+                }
+                State::Ready(content) => {
+                    let content = mem::take(content);
+                    self.complete();
+                    return Ok(Some(content));
+                }
                 State::Complete => return Ok(None),
                 State::Broken => return Err(OriginError::Truncated),
             };
@@ -105,7 +139,7 @@ impl Body {
         match self.framing {
             Framing::None => Some(0),
             Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::Close => None,
+            Framing::Chunked | Framing::Close | Framing::Record => None,
         }
     }
 
@@ -137,14 +171,18 @@ impl Body {
     }
 
     fn complete(&mut self) {
-        if let State::Reading(reading) = mem::replace(&mut self.state, State::Complete) {
-            reading.lease.finish();
+        match mem::replace(&mut self.state, State::Complete) {
+            State::Reading(mut reading) => reading.lease.finish(),
+            State::Application(output) => output.finish(),
+            State::Ready(_) | State::Complete | State::Broken => {}
         }
     }
 
     fn fail(&mut self, error: OriginError) -> OriginError {
-        if let State::Reading(reading) = mem::replace(&mut self.state, State::Broken) {
-            reading.lease.pool().counters.count_failure(&error);
+        match mem::replace(&mut self.state, State::Broken) {
+            State::Reading(reading) => reading.lease.pool().counters.count_failure(&error),
+            State::Application(output) => output.counters().count_failure(&error),
+            State::Ready(_) | State::Complete | State::Broken => {}
         }
         error
     }

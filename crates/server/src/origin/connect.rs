@@ -13,6 +13,7 @@ use tokio::{
 use super::{
     OriginCounters, OriginError,
     counters::Held,
+    pool::Pooled,
     stream::{OriginStream, Socket},
     tls::{Needs, Session, Tls},
     upload::Upload,
@@ -30,7 +31,7 @@ const HEAD_FIELDS: usize = 256;
 /// hyper's error for bytes behind an answer.
 const UNASKED: &str = "received unexpected message from connection";
 
-/// An open connection that carries one request at a time.
+/// An open connection that speaks HTTP/1.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) sender: http1::SendRequest<Upload>,
@@ -40,42 +41,57 @@ pub(super) struct Connection {
     /// is a tunnel.
     task: Option<JoinHandle<()>>,
     /// Its place among the open ones.
-    pub(super) counted: Option<Held>,
+    _counted: Held,
 }
 
-impl Connection {
+impl Pooled for Connection {
     /// Resolves, connects, shakes hands over TLS if it has `tls`, and starts the connection task.
-    pub(super) async fn open(
+    async fn open(
         settings: &OriginSettings,
         tls: Option<&Tls>,
         counters: &Arc<OriginCounters>,
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
-        let started = instant();
-        let limit = earlier(started.checked_add(settings.connect_timeout), deadline);
-        let dialled = within(limit, async {
+        let (socket, peer) = in_time(settings, deadline, async |limit| {
             let (tcp, peer) = dial(&settings.host, settings.port, limit).await?;
-            tcp.set_nodelay(true)?;
             let session = match tls {
                 Some(tls) => Some(shake_hands(tls, &tcp).await?),
                 None => None,
             };
-            Ok::<_, io::Error>((Socket::new(tcp, session, counters.clone()), peer))
-        });
-        let (socket, peer) = match dialled.await {
-            Some(Ok(connected)) => connected,
-            Some(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
-                return Err(OriginError::Connect(error));
-            }
-            _ if deadline.is_some_and(|total| total <= instant()) => {
-                return Err(OriginError::TotalTimeout);
-            }
-            _ => return Err(OriginError::ConnectTimeout),
-        };
-        Connection::start(socket, peer).await
+            Ok((Socket::new(tcp, session, counters.clone()), peer))
+        })
+        .await?;
+        let counted = Held::new(counters, |counters| &counters.open);
+        Connection::start(socket, peer, counted).await
     }
 
-    async fn start(socket: Arc<Socket>, peer: SocketAddr) -> Result<Connection, OriginError> {
+    fn is_quiet(&self) -> bool {
+        self.socket.is_quiet()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    fn answered(&self, over: bool) {
+        self.socket.answered(over);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    async fn ready(&mut self) -> bool {
+        self.sender.ready().await.is_ok()
+    }
+}
+
+impl Connection {
+    async fn start(
+        socket: Arc<Socket>,
+        peer: SocketAddr,
+        counted: Held,
+    ) -> Result<Connection, OriginError> {
         let io = TokioIo::new(OriginStream::new(socket.clone()));
         let (sender, connection) = client()
             .handshake::<_, Upload>(io)
@@ -92,11 +108,12 @@ impl Connection {
                 driven.spoke();
             }
         });
-        Ok(Connection { sender, socket, peer, task: Some(task), counted: None })
+        Ok(Connection { sender, socket, peer, task: Some(task), _counted: counted })
     }
 
-    /// Lets the connection task live on: it hands the socket over to the tunnel.
-    pub(super) fn detach(&mut self) {
+    /// The connection became a tunnel: its task lives on, and hands the socket over to it. The
+    /// socket stays open until the tunnel is dropped.
+    pub(super) fn detach(mut self) {
         self.task = None;
     }
 }
@@ -134,13 +151,33 @@ async fn shake_hands(tls: &Tls, tcp: &TcpStream) -> io::Result<Session> {
     }
 }
 
-async fn dial(
+/// Runs what opens a connection, for the connect timeout at most. It is given the end of that time.
+pub(super) async fn in_time<T>(
+    settings: &OriginSettings,
+    deadline: Option<Instant>,
+    open: impl AsyncFnOnce(Option<Instant>) -> io::Result<T>,
+) -> Result<T, OriginError> {
+    let limit = earlier(after(settings.connect_timeout), deadline);
+    match within(limit, open(limit)).await {
+        Some(Ok(opened)) => Ok(opened),
+        Some(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
+            Err(OriginError::Connect(error))
+        }
+        _ if deadline.is_some_and(|total| total <= instant()) => Err(OriginError::TotalTimeout),
+        _ => Err(OriginError::ConnectTimeout),
+    }
+}
+
+/// A connection over TCP to one of the addresses of a name.
+pub(super) async fn dial(
     host: &str,
     port: u16,
     limit: Option<Instant>,
 ) -> io::Result<(TcpStream, SocketAddr)> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
-    connect_any(&addresses, limit).await
+    let (tcp, peer) = connect_any(&addresses, limit).await?;
+    tcp.set_nodelay(true)?;
+    Ok((tcp, peer))
 }
 
 /// Tries the addresses in the order of the resolver. A silent one may not eat the whole time: each

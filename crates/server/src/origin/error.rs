@@ -40,22 +40,29 @@ pub enum OriginError {
     /// The request cannot be written as HTTP/1: a target or a Host that no origin could read.
     #[error("the request cannot be sent: {0}")]
     Unsendable(String),
+    /// The application takes no further requests at the moment (FCGI_OVERLOADED).
+    #[error("the application is overloaded")]
+    Overloaded,
+    /// Files of this machine cannot be read or written.
+    #[error("files of this machine cannot be used: {0}")]
+    Local(#[source] io::Error),
 }
 
 impl OriginError {
     /// How many reasons there are; [`OriginError::index`] is below it.
-    pub const REASONS: usize = 10;
+    pub const REASONS: usize = 12;
 
-    /// The status for the client: 504 when the origin was too slow, 503 when it is too busy, 502
-    /// otherwise, and 400 when the request itself was at fault (RFC 9110 sections 15.5.1 and 15.6.3
-    /// to 15.6.5).
+    /// The status for the client: 504 when the origin was too slow, 503 when it is too busy, 500
+    /// when this machine's files fail, 502 otherwise, and 400 when the request itself was at fault
+    /// (RFC 9110 sections 15.5.1 and 15.6.1 to 15.6.5).
     pub fn status(&self) -> u16 {
         match self {
             OriginError::ConnectTimeout
             | OriginError::FirstByteTimeout
             | OriginError::BetweenBytesTimeout
             | OriginError::TotalTimeout => 504,
-            OriginError::TooManyConnections => 503,
+            OriginError::TooManyConnections | OriginError::Overloaded => 503,
+            OriginError::Local(_) => 500,
             OriginError::Connect(_) | OriginError::Malformed(_) | OriginError::Truncated => 502,
             OriginError::BodyAborted | OriginError::Unsendable(_) => 400,
         }
@@ -79,6 +86,8 @@ impl OriginError {
             "too-many-connections",
             "body-aborted",
             "unsendable",
+            "overloaded",
+            "local",
         ];
         NAMES.get(index).copied().unwrap_or("unknown")
     }
@@ -96,6 +105,8 @@ impl OriginError {
             OriginError::TooManyConnections => 7,
             OriginError::BodyAborted => 8,
             OriginError::Unsendable(_) => 9,
+            OriginError::Overloaded => 10,
+            OriginError::Local(_) => 11,
         }
     }
 
@@ -122,6 +133,8 @@ mod tests {
             OriginError::TooManyConnections,
             OriginError::BodyAborted,
             OriginError::Unsendable(String::new()),
+            OriginError::Overloaded,
+            OriginError::Local(io::ErrorKind::NotFound.into()),
         ]
     }
 
@@ -143,7 +156,7 @@ mod tests {
     #[test]
     fn slow_is_504_busy_is_503_broken_is_502_and_the_clients_own_fault_is_400() {
         let statuses: Vec<u16> = one_of_each().iter().map(OriginError::status).collect();
-        assert_eq!(statuses, [502, 504, 504, 504, 504, 502, 502, 503, 400, 400]);
-        assert_eq!(one_of_each().iter().filter(|e| e.is_origins_fault()).count(), 8);
+        assert_eq!(statuses, [502, 504, 504, 504, 504, 502, 502, 503, 400, 400, 503, 500]);
+        assert_eq!(one_of_each().iter().filter(|e| e.is_origins_fault()).count(), 10);
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{
     Body, OriginError, Response,
     body::Framing,
+    connect::Connection,
     outgoing::Asked,
     patience::{Late, patiently},
     pool::Lease,
@@ -29,7 +30,7 @@ pub(super) struct Failure {
 
 /// Sends `request` and waits for the final response head.
 pub(super) async fn exchange(
-    lease: &mut Lease,
+    lease: &mut Lease<Connection>,
     request: http::Request<Upload>,
     progress: &Progress,
     total: Option<Instant>,
@@ -78,7 +79,7 @@ fn blame(error: &hyper::Error, progress: &Progress, turn: Turn) -> OriginError {
 /// none).
 pub(super) fn respond(
     asked: &Asked,
-    mut lease: Lease,
+    mut lease: Lease<Connection>,
     mut response: http::Response<Incoming>,
     progress: Rc<Progress>,
     total: Option<Instant>,
@@ -92,11 +93,12 @@ pub(super) fn respond(
     let framing = framing(&asked.method, head.status, &head.headers, incoming.size_hint().exact())?;
     lease.keep &= answered(asked, head.status, &head.headers, framing).is_over();
     repair(&mut head.headers, framing);
-    let peer =
-        lease.connection().map(|connection| connection.peer).ok_or(OriginError::Truncated)?;
+    let peer = lease.connection().map(|connection| connection.peer);
     let reused = lease.reused;
     let body = if upgraded.is_some() {
-        lease.upgrade();
+        if let Some(connection) = lease.into_connection() {
+            connection.detach();
+        }
         Body::empty()
     } else {
         Body::new(incoming, framing, lease, progress, total)

@@ -1,6 +1,6 @@
 //! Requests to origins and their responses.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -26,6 +26,17 @@ pub struct Request {
     /// The client asked for an upgrade (RFC 9110 section 7.8): `headers` holds `Upgrade`, and
     /// `Connection: upgrade` is added here. Without it a 101 from the origin is an error.
     pub upgrade: bool,
+    /// The client. An HTTP origin reads of it in `headers`.
+    pub asker: Asker,
+}
+
+/// The client of a request, as an application is told of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asker {
+    /// Its address; None: Larder asks for itself.
+    pub client: Option<IpAddr>,
+    /// It came by TLS, to Larder or to a trusted proxy.
+    pub secure: bool,
 }
 
 /// The body of a request.
@@ -80,8 +91,8 @@ pub struct Response {
     pub http10: bool,
     /// With status 101: the connection in the new protocol; see [`super::tunnel`].
     pub upgraded: Option<OnUpgrade>,
-    /// The address that answered.
-    pub peer: SocketAddr,
+    /// The address that answered; None: nobody was asked.
+    pub peer: Option<SocketAddr>,
     /// The connection had served another request before.
     pub reused: bool,
 }

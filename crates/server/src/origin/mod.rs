@@ -1,8 +1,9 @@
-//! Talking to origins over HTTP/1.1.
+//! Talking to origins: over HTTP/1.1, and to applications over FastCGI ([`fastcgi`]).
 //!
-//! hyper speaks the protocol; this room adds what a cache needs around it: a pool with limits,
-//! timeouts for every wait, a retry where it is safe, and an answer to the question whether a
-//! response is *complete*, because only a complete one may be stored.
+//! hyper speaks HTTP; this room adds what a cache needs around it: a pool with limits, timeouts for
+//! every wait, a retry where it is safe, and an answer to the question whether a response is
+//! *complete*, because only a complete one may be stored. A fetch is given a head and a [`Body`]
+//! whatever the origin is.
 //!
 //! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
 //! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
@@ -18,6 +19,8 @@ mod connect;
 mod counters;
 mod error;
 mod exchange;
+mod fastcgi;
+mod local;
 mod message;
 mod outgoing;
 mod patience;
@@ -26,44 +29,79 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tree;
 mod upload;
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 
 pub use body::Body;
 pub use counters::OriginCounters;
 pub use error::OriginError;
-pub use message::{BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
+pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
 pub use stream::{OriginStream, Tunnel, tunnel};
 
 use self::{
-    connect::after,
+    connect::{Connection, after},
     counters::count,
     exchange::{Failure, exchange, respond},
+    fastcgi::FastCgi,
     outgoing::Outgoing,
     pool::Pool,
     upload::Progress,
 };
-use crate::{clock::instant, settings::OriginSettings};
+use crate::{
+    clock::instant,
+    settings::{OriginScheme, OriginSettings},
+};
 
 /// One origin, as one worker thread sees it. All of its futures must run inside that worker's
 /// runtime.
 #[derive(Debug)]
 pub struct Origin {
-    pool: Rc<Pool>,
+    settings: Arc<OriginSettings>,
+    counters: Arc<OriginCounters>,
+    kind: Kind,
+    /// When a failure of this machine was printed last.
+    printed: Cell<Option<Instant>>,
+}
+
+/// Between two lines about failures of this machine, of one worker and origin.
+const PRINT_INTERVAL: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+enum Kind {
+    Http(Rc<Pool<Connection>>),
+    FastCgi(FastCgi),
 }
 
 impl Origin {
     /// An origin without connections; nothing is resolved or opened before the first request.
     pub fn new(settings: Arc<OriginSettings>, counters: Arc<OriginCounters>) -> Rc<Origin> {
-        Rc::new(Origin { pool: Pool::new(settings, counters) })
+        let kind = match &settings.scheme {
+            OriginScheme::Http | OriginScheme::Https(_) => {
+                Kind::Http(Pool::new(settings.clone(), counters.clone()))
+            }
+            OriginScheme::FastCgi(application) => {
+                let (settings, counters) = (settings.clone(), counters.clone());
+                Kind::FastCgi(FastCgi::new(application.clone(), settings, counters))
+            }
+        };
+        Rc::new(Origin { settings, counters, kind, printed: Cell::new(None) })
     }
 
     /// The settings this origin was made with.
     pub fn settings(&self) -> &Arc<OriginSettings> {
-        &self.pool.settings
+        &self.settings
+    }
+
+    #[cfg(test)]
+    fn pool(&self) -> &Pool<Connection> {
+        match &self.kind {
+            Kind::Http(pool) => pool,
+            Kind::FastCgi(_) => panic!("no HTTP origin"),
+        }
     }
 
     /// Sends one request and waits for the head of the final response (or of a 101). Interim
@@ -78,30 +116,48 @@ impl Origin {
         req: Request,
         interim: Option<Interim>,
     ) -> Result<Response, OriginError> {
-        let counters = &self.pool.counters;
+        let counters = &self.counters;
         count(&counters.requests);
-        let total = after(self.pool.settings.total_timeout);
+        let total = after(self.settings.total_timeout);
         let begun = instant();
-        let sent = self.dispatch(req, interim, total).await;
+        let sent = match &self.kind {
+            Kind::Http(pool) => pool.send(req, interim, total).await,
+            Kind::FastCgi(application) => application.send(req, total).await,
+        };
         match &sent {
             Ok(_) => counters.ttfb.record((instant() - begun).as_micros() as u64),
-            Err(error) => counters.count_failure(error),
+            Err(error) => {
+                counters.count_failure(error);
+                self.print(error);
+            }
         }
         sent
     }
 
-    async fn dispatch(
-        &self,
+    /// Prints a failure of this machine: whoever runs it has to see to it.
+    fn print(&self, error: &OriginError) {
+        let now = instant();
+        let recent = |last: Instant| now < last + PRINT_INTERVAL;
+        if matches!(error, OriginError::Local(_)) && !self.printed.get().is_some_and(recent) {
+            self.printed.set(Some(now));
+            eprintln!("larder: {}: {error}", self.settings.name());
+        }
+    }
+}
+
+impl Pool<Connection> {
+    async fn send(
+        self: &Rc<Self>,
         req: Request,
         interim: Option<Interim>,
         total: Option<Instant>,
     ) -> Result<Response, OriginError> {
-        let counters = &self.pool.counters;
+        let counters = &self.counters;
         let interim = interim.map(|interim| (interim, counters.clone()));
-        let (outgoing, body) = Outgoing::new(req, interim, &self.pool.settings)?;
+        let (outgoing, body) = Outgoing::new(req, interim, &self.settings)?;
         let asked = outgoing.asked.clone();
         let repeatable = asked.method.is_safe() && body.is_empty();
-        let mut lease = self.pool.lease(total).await?;
+        let mut lease = self.lease(total).await?;
         if lease.reused {
             count(&counters.reused);
         }

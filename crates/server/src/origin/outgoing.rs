@@ -46,7 +46,7 @@ impl Outgoing {
         interim: Option<(Interim, Arc<OriginCounters>)>,
         settings: &OriginSettings,
     ) -> Result<(Outgoing, RequestBody), OriginError> {
-        let Request { method, target, mut headers, body, upgrade } = request;
+        let Request { method, target, mut headers, body, upgrade, .. } = request;
         if method == Method::CONNECT {
             return Err(OriginError::Unsendable("CONNECT has no origin-form".to_owned()));
         }
@@ -109,7 +109,10 @@ fn percent_encode(target: &str) -> Cow<'_, str> {
 
 /// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not
 /// send one).
-fn set_host(headers: &mut HeaderMap, settings: &OriginSettings) -> Result<(), OriginError> {
+pub(super) fn set_host(
+    headers: &mut HeaderMap,
+    settings: &OriginSettings,
+) -> Result<(), OriginError> {
     let host = match &settings.host_header {
         Some(host) => host.clone(),
         None if headers.contains_key(header::HOST) => return Ok(()),
@@ -163,6 +166,7 @@ mod tests {
             headers,
             body: RequestBody::Empty,
             upgrade: false,
+            asker: crate::origin::Asker::default(),
         };
         Outgoing::new(request, None, settings).map(|(outgoing, _)| outgoing)
     }

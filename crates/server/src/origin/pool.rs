@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     OriginCounters, OriginError,
-    connect::{Connection, after, earlier, within},
+    connect::{after, earlier, within},
     counters::{Held, count},
     tls::Tls,
 };
@@ -31,29 +31,56 @@ use crate::{
     settings::{OriginScheme, OriginSettings},
 };
 
+/// A connection that carries one request at a time, and may carry further ones.
+pub(super) trait Pooled: Sized + 'static {
+    /// Opens one; `tls` secures it where the origin is an https one.
+    async fn open(
+        settings: &OriginSettings,
+        tls: Option<&Tls>,
+        counters: &Arc<OriginCounters>,
+        deadline: Option<Instant>,
+    ) -> Result<Self, OriginError>;
+
+    /// Whether an idle one may carry a request: it is open, and nothing came that nobody asked for
+    /// (an answer taken for the wrong request would be a poisoned page).
+    fn is_quiet(&self) -> bool;
+
+    /// Whether it is known to be of no further use.
+    fn is_closed(&self) -> bool;
+
+    /// The answer is complete; `over`: nothing of it can follow.
+    fn answered(&self, over: bool);
+
+    /// Whether the last request is written.
+    fn is_ready(&self) -> bool;
+
+    /// Waits until the last request is written; false: it never will be.
+    async fn ready(&mut self) -> bool;
+}
+
 /// The connections of one worker to one origin.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct Pool<C> {
     pub(super) settings: Arc<OriginSettings>,
     pub(super) counters: Arc<OriginCounters>,
-    /// Made for the first connection; None: the origin speaks plain HTTP.
+    /// Made for the first connection; None: the origin is no https one.
     tls: OnceCell<std::io::Result<Option<Tls>>>,
     permits: Arc<Semaphore>,
     waiting: Cell<usize>,
-    idle: RefCell<VecDeque<Idle>>,
+    idle: RefCell<VecDeque<Idle<C>>>,
     reaping: Cell<bool>,
 }
 
 #[derive(Debug)]
-struct Idle {
-    connection: Connection,
+struct Idle<C> {
+    connection: C,
     /// When it is closed if nobody wants it; None is never.
     until: Option<Instant>,
     _counted: Held,
 }
 
-impl Pool {
-    pub(super) fn new(settings: Arc<OriginSettings>, counters: Arc<OriginCounters>) -> Rc<Pool> {
+impl<C: Pooled> Pool<C> {
+    pub(super) fn new(settings: Arc<OriginSettings>, counters: Arc<OriginCounters>) -> Rc<Self> {
         let permits = settings.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         Rc::new(Pool {
             settings,
@@ -70,7 +97,7 @@ impl Pool {
     pub(super) async fn lease(
         self: &Rc<Self>,
         total: Option<Instant>,
-    ) -> Result<Lease, OriginError> {
+    ) -> Result<Lease<C>, OriginError> {
         let permit = self.permit(total).await?;
         let (connection, reused) = match self.take_idle() {
             Some(connection) => (connection, true),
@@ -104,40 +131,38 @@ impl Pool {
         }
     }
 
-    async fn open(&self, total: Option<Instant>) -> Result<Connection, OriginError> {
+    async fn open(&self, total: Option<Instant>) -> Result<C, OriginError> {
         let tls = self.tls.get_or_init(|| match &self.settings.scheme {
-            OriginScheme::Http => Ok(None),
             OriginScheme::Https(tls) => Tls::new(tls).map(Some),
+            OriginScheme::Http | OriginScheme::FastCgi(_) => Ok(None),
         });
         let tls = tls
             .as_ref()
             .map_err(|error| OriginError::Connect(std::io::Error::other(error.to_string())))?;
-        let mut connection =
-            Connection::open(&self.settings, tls.as_ref(), &self.counters, total).await?;
+        let connection = C::open(&self.settings, tls.as_ref(), &self.counters, total).await?;
         count(&self.counters.opened);
-        connection.counted = Some(Held::new(&self.counters, |counters| &counters.open));
         Ok(connection)
     }
 
     /// The youngest idle connection that still lives.
-    fn take_idle(&self) -> Option<Connection> {
+    fn take_idle(&self) -> Option<C> {
         let now = instant();
         let mut idle = self.idle.borrow_mut();
         while let Some(candidate) = idle.pop_back() {
             let young = candidate.until.is_none_or(|until| now < until);
-            let sender = &candidate.connection.sender;
-            // Looked at first, so that bytes nobody asked for are counted also where hyper has seen
-            // them already.
-            let quiet = candidate.connection.socket.is_quiet();
-            if young && quiet && sender.is_ready() && !sender.is_closed() {
-                return Some(candidate.connection);
+            let connection = candidate.connection;
+            // Looked at first, so that bytes nobody asked for are counted also where they were read
+            // already.
+            let quiet = connection.is_quiet();
+            if young && quiet && connection.is_ready() && !connection.is_closed() {
+                return Some(connection);
             }
         }
         None
     }
 
-    fn put_idle(self: &Rc<Self>, connection: Connection) {
-        if self.settings.idle_connections == 0 || connection.sender.is_closed() {
+    fn put_idle(self: &Rc<Self>, connection: C) {
+        if self.settings.idle_connections == 0 || connection.is_closed() {
             return;
         }
         let mut idle = self.idle.borrow_mut();
@@ -152,14 +177,17 @@ impl Pool {
         }
     }
 
+    /// Closes the idle connections: what killed one of them has most likely killed all.
+    pub(super) fn forget_idle(&self) {
+        self.idle.borrow_mut().clear();
+    }
+
     /// Closes what nobody wanted for the idle timeout (and what died meanwhile); says when to look
     /// again.
     fn prune(&self) -> Option<Instant> {
         let now = instant();
         let mut idle = self.idle.borrow_mut();
-        idle.retain(|one| {
-            one.until.is_none_or(|until| now < until) && !one.connection.sender.is_closed()
-        });
+        idle.retain(|one| one.until.is_none_or(|until| now < until) && !one.connection.is_closed());
         idle.front().and_then(|oldest| oldest.until)
     }
 
@@ -180,16 +208,24 @@ impl Pool {
 }
 
 /// Runs while there are idle connections.
-async fn reap(pool: Weak<Pool>) {
+async fn reap<C: Pooled>(pool: Weak<Pool<C>>) {
     loop {
-        let next = match pool.upgrade() {
-            Some(pool) => match pool.prune() {
-                Some(next) => next,
-                None => return pool.reaping.set(false),
-            },
-            None => return,
-        };
-        sleep_until(next).await;
+        let Some(alive) = pool.upgrade() else { return };
+        let application = alive.settings.scheme.application().cloned();
+        let released = application.as_ref().map(|application| application.release.asked());
+        let mut released = released.map(|asked| Box::pin(asked.notified()));
+        // Before it is looked at what there is, so that nothing is missed.
+        if let Some(released) = &mut released {
+            released.as_mut().enable();
+        }
+        let Some(next) = alive.prune() else { return alive.reaping.set(false) };
+        drop(alive);
+        match released {
+            Some(released) => {
+                within(Some(next), released).await;
+            }
+            None => sleep_until(next).await,
+        }
     }
 }
 
@@ -211,22 +247,22 @@ impl Drop for QueuePlace<'_> {
 
 /// A connection in use. Dropped, it is closed: only [`Lease::finish`] keeps it.
 #[derive(Debug)]
-pub(super) struct Lease {
-    pool: Rc<Pool>,
+pub(super) struct Lease<C> {
+    pool: Rc<Pool<C>>,
     permit: Option<OwnedSemaphorePermit>,
-    connection: Option<Connection>,
+    connection: Option<C>,
     /// It has served another request before.
     pub(super) reused: bool,
     /// It may serve another one after this.
     pub(super) keep: bool,
 }
 
-impl Lease {
-    pub(super) fn pool(&self) -> &Pool {
+impl<C: Pooled> Lease<C> {
+    pub(super) fn pool(&self) -> &Pool<C> {
         &self.pool
     }
 
-    pub(super) fn connection(&mut self) -> Option<&mut Connection> {
+    pub(super) fn connection(&mut self) -> Option<&mut C> {
         self.connection.as_mut()
     }
 
@@ -234,7 +270,7 @@ impl Lease {
     /// origin started anew) has most likely killed them, and the limit counts them.
     pub(super) async fn renew(&mut self, total: Option<Instant>) -> Result<(), OriginError> {
         self.connection = None;
-        self.pool.idle.borrow_mut().clear();
+        self.pool.forget_idle();
         self.connection = Some(self.pool.open(total).await?);
         self.reused = false;
         Ok(())
@@ -243,31 +279,27 @@ impl Lease {
     /// The exchange is complete: the connection may serve the next one. When the origin answered
     /// before it had the whole request, the rest of the request is still being sent; that may go on
     /// for the between-bytes timeout.
-    pub(super) fn finish(mut self) {
+    pub(super) fn finish(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
-        connection.socket.answered(self.keep);
+        connection.answered(self.keep);
         if !self.keep {
             return;
         }
-        if connection.sender.is_ready() || connection.sender.is_closed() {
+        if connection.is_ready() || connection.is_closed() {
             return self.pool.put_idle(connection);
         }
         let (pool, permit) = (self.pool.clone(), self.permit.take());
         tokio::task::spawn_local(async move {
-            let ready =
-                timeout(pool.settings.between_bytes_timeout, connection.sender.ready()).await;
-            if matches!(ready, Ok(Ok(()))) {
+            let ready = timeout(pool.settings.between_bytes_timeout, connection.ready()).await;
+            if matches!(ready, Ok(true)) {
                 pool.put_idle(connection);
             }
             drop(permit);
         });
     }
 
-    /// The connection became a tunnel: it stays open until the tunnel is dropped, but its place is
-    /// free again.
-    pub(super) fn upgrade(mut self) {
-        if let Some(mut connection) = self.connection.take() {
-            connection.detach();
-        }
+    /// Takes the connection out of the pool: its place is free again.
+    pub(super) fn into_connection(mut self) -> Option<C> {
+        self.connection.take()
     }
 }

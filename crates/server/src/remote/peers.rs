@@ -23,7 +23,7 @@ use super::{
     journal::{Entry, Log, Name, parcel},
 };
 use crate::{
-    origin::{Origin, Request, RequestBody},
+    origin::{Asker, Origin, Request, RequestBody},
     settings::OriginSettings,
 };
 
@@ -134,6 +134,7 @@ impl Telling {
             headers,
             body: RequestBody::Empty,
             upgrade: false,
+            asker: Asker::default(),
         }
     }
 }

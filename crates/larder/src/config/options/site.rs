@@ -16,7 +16,7 @@ pub(super) const SITE: &[Opt] = &[
         list: false,
         default: "",
         required: true,
-        help: "Server of the pages: `http://host:port`.",
+        help: "Source of the pages: `http://host:port`, `fcgi://host:port`, `fcgi+unix:/socket`.",
     },
     opt(
         "preset",
@@ -42,7 +42,62 @@ pub(super) const SITE: &[Opt] = &[
 ];
 
 pub(super) const ORIGIN: &[Opt] = &[
-    required("url", Kind::Origin, "`http://host:port` or `https://host:port`."),
+    required(
+        "url",
+        Kind::Origin,
+        "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
+         `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`.",
+    ),
+    opt(
+        "root",
+        Kind::File,
+        "",
+        "Directory of the scripts and files beside a FastCGI application. Only what exists below \
+         it is handed to the application. Not set: the application knows its paths itself, and is \
+         sent every request.",
+    ),
+    list(
+        "index",
+        Kind::Text,
+        "index.php index.html",
+        "Names of files that answer for their directory, by preference.",
+    ),
+    list(
+        "try_files",
+        Kind::Candidate,
+        "$uri $uri/",
+        "Places to look at for a path, in order: `$uri` is the file or script of that path, \
+         `$uri/` the index of that directory, `/index.php` a script for all other paths, `=404` a \
+         status. `/index.php?q=$uri&$args` sets the query.",
+    ),
+    list(
+        "split_path",
+        Kind::Text,
+        ".php",
+        "Ends of the names of scripts. The path behind one is its PATH_INFO: \
+         `/index.php/Main_Page`. Other files are not served. `[]`: every file is a script.",
+    ),
+    opt(
+        "symlinks",
+        Kind::Choice(&["beneath", "follow"]),
+        "beneath",
+        "Symbolic links below `root`: `beneath` follows relative ones that stay below it; `follow` \
+         all.",
+    ),
+    list(
+        "params",
+        Kind::Param,
+        "",
+        "Parameters for a FastCGI application, beside the usual ones or instead of them: \
+         `APP_ENV=production`; `-HTTP_ACCEPT` is not sent.",
+    ),
+    opt(
+        "app_root",
+        Kind::Text,
+        "",
+        "The root as a FastCGI application names it, if it runs elsewhere (a container). Default: \
+         `root`.",
+    ),
     opt(
         "ca",
         Kind::File,
@@ -104,7 +159,13 @@ pub(super) const ORIGIN: &[Opt] = &[
         "Requests waiting for a connection, per thread; the next one gets 503.",
     ),
     opt("idle_connections", Kind::Count(0, 100_000), "32", "Idle connections kept, per thread."),
-    opt("idle_timeout", Kind::Time(0, DAY), "30s", "Time for which an idle connection is kept."),
+    opt(
+        "idle_timeout",
+        Kind::Time(0, DAY),
+        "30s",
+        "Time for which an idle connection is kept. For FastCGI 1s unless it is set: a process of \
+         php-fpm serves nobody else while its connection is kept.",
+    ),
 ];
 
 pub(super) const PURGE: &[Opt] = &[

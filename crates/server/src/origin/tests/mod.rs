@@ -56,6 +56,7 @@ fn request(method: Method, target: &str) -> Request {
         headers: HeaderMap::new(),
         body: RequestBody::Empty,
         upgrade: false,
+        asker: super::Asker::default(),
     }
 }
 

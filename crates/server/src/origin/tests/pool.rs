@@ -26,10 +26,10 @@ fn connections_are_used_again() {
             assert_eq!(fetch(&origin, "/").await.expect("content"), "ok");
         }
         assert_eq!(server.accepted(), 1);
-        assert_eq!(counted(&origin.pool.counters.opened), 1);
-        assert_eq!(counted(&origin.pool.counters.reused), 2);
-        assert_eq!(counted(&origin.pool.counters.requests), 3);
-        assert_eq!(origin.pool.idle(), 1);
+        assert_eq!(counted(&origin.pool().counters.opened), 1);
+        assert_eq!(counted(&origin.pool().counters.reused), 2);
+        assert_eq!(counted(&origin.pool().counters.requests), 3);
+        assert_eq!(origin.pool().idle(), 1);
     });
 }
 
@@ -59,7 +59,7 @@ fn connections_the_origin_wants_closed_are_not_kept() {
                 assert_eq!(fetch(&origin, "/").await.expect("content"), "ok");
             }
             assert_eq!(server.accepted(), 2, "{answer:?}");
-            assert_eq!(origin.pool.idle(), 0);
+            assert_eq!(origin.pool().idle(), 0);
         }
         let kept = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok";
         let server = Server::keeping_alive(kept).await;
@@ -95,8 +95,8 @@ fn a_safe_request_is_sent_again_when_a_pooled_connection_dies() {
         assert!(!response.reused);
         assert_eq!(read(&mut response).await.expect("content"), "ok");
         assert_eq!(server.accepted(), 2);
-        assert_eq!(counted(&origin.pool.counters.retried), 1);
-        assert_eq!(origin.pool.counters.failed_total(), 0);
+        assert_eq!(counted(&origin.pool().counters.retried), 1);
+        assert_eq!(origin.pool().counters.failed_total(), 0);
     });
 }
 
@@ -117,8 +117,8 @@ fn an_unsafe_request_or_one_with_a_body_is_not_sent_again() {
 
         for (server, origin) in [(server, one), (server_two, two)] {
             assert_eq!(server.accepted(), 1);
-            assert_eq!(counted(&origin.pool.counters.retried), 0);
-            assert_eq!(origin.pool.counters.failed_total(), 1);
+            assert_eq!(counted(&origin.pool().counters.retried), 0);
+            assert_eq!(origin.pool().counters.failed_total(), 1);
         }
     });
 }
@@ -175,14 +175,14 @@ fn a_connection_that_died_or_spoke_while_idle_is_not_used_even_for_a_post() {
             .await;
             let origin = origin(&server);
             fetch(&origin, "/").await.expect("the first");
-            assert_eq!(origin.pool.idle(), 1);
+            assert_eq!(origin.pool().idle(), 1);
             now.notify_one();
             said.notified().await;
             let mut response =
                 origin.send(request(Method::POST, "/"), None).await.expect("a new connection");
             assert_eq!(read(&mut response).await.expect("content"), "ok");
             assert_eq!(server.accepted(), 2);
-            assert_eq!(counted(&origin.pool.counters.retried), 0);
+            assert_eq!(counted(&origin.pool().counters.retried), 0);
         }
     });
 }
@@ -205,13 +205,13 @@ fn a_request_waits_for_a_connection_when_all_are_busy() {
         let mut first = get(&origin, "/1").await.expect("head");
         let waiter = origin.clone();
         let second = spawn_local(async move { fetch(&waiter, "/2").await });
-        until(|| origin.pool.waiting() == 1).await;
+        until(|| origin.pool().waiting() == 1).await;
         release.notify_one();
         assert_eq!(read(&mut first).await.expect("the first"), "ok");
         assert_eq!(second.await.expect("join").expect("the second"), "ok");
         assert_eq!(server.accepted(), 1);
-        assert_eq!(counted(&origin.pool.counters.waited), 1);
-        assert_eq!((origin.pool.waiting(), origin.pool.available()), (0, 1));
+        assert_eq!(counted(&origin.pool().counters.waited), 1);
+        assert_eq!((origin.pool().waiting(), origin.pool().available()), (0, 1));
     });
 }
 
@@ -233,14 +233,14 @@ fn the_queue_is_limited_and_who_leaves_it_frees_the_place() {
                 spawn_local(async move { fetch(&origin, "/").await })
             })
             .collect();
-        until(|| origin.pool.waiting() == 1).await;
+        until(|| origin.pool().waiting() == 1).await;
         let full = get(&origin, "/").await.expect_err("the queue is full");
         assert_eq!((full.reason(), full.status()), ("too-many-connections", 503));
         tasks[1].abort();
-        until(|| origin.pool.waiting() == 0).await;
+        until(|| origin.pool().waiting() == 0).await;
         tasks[0].abort();
-        until(|| origin.pool.available() == 1).await;
-        assert_eq!(origin.pool.idle(), 0, "an aborted request closes its connection");
+        until(|| origin.pool().available() == 1).await;
+        assert_eq!(origin.pool().idle(), 0, "an aborted request closes its connection");
     });
 }
 
@@ -260,7 +260,7 @@ fn waiting_for_a_connection_ends_with_the_first_byte_timeout() {
         let _held = get(&origin, "/").await.expect("head");
         tokio::time::pause();
         assert_eq!(reason(get(&origin, "/").await), "too-many-connections");
-        assert_eq!(origin.pool.waiting(), 0);
+        assert_eq!(origin.pool().waiting(), 0);
     });
 }
 
@@ -278,10 +278,10 @@ fn content_dropped_unread_closes_the_connection_and_frees_the_place() {
         .await;
         let origin = origin_with(&server, |settings| settings.max_connections = 1);
         let response = get(&origin, "/").await.expect("head");
-        assert_eq!(origin.pool.available(), 0);
+        assert_eq!(origin.pool().available(), 0);
         drop(response);
         ended.notified().await;
-        assert_eq!((origin.pool.available(), origin.pool.idle()), (1, 0));
+        assert_eq!((origin.pool().available(), origin.pool().idle()), (1, 0));
     });
 }
 
@@ -303,7 +303,7 @@ fn a_request_nobody_waits_for_closes_the_connection() {
         asked.notified().await;
         task.abort();
         ended.notified().await;
-        until(|| origin.pool.available() == origin.settings().max_connections).await;
+        until(|| origin.pool().available() == origin.settings().max_connections).await;
     });
 }
 
@@ -327,7 +327,7 @@ fn idle_connections_are_limited_and_the_youngest_is_used_first() {
             numbers.push(read(&mut response).await.expect("content"));
         }
         assert_eq!(numbers, ["0", "1", "2"]);
-        assert_eq!(origin.pool.idle(), 2);
+        assert_eq!(origin.pool().idle(), 2);
         assert_eq!(fetch(&origin, "/").await.expect("the youngest"), "2");
         assert_eq!(server.accepted(), 3);
     });
@@ -349,7 +349,7 @@ fn idle_connections_are_closed_after_a_while_without_anyone_touching_them() {
             origin_with(&server, |settings| settings.idle_timeout = Duration::from_millis(1));
         fetch(&origin, "/").await.expect("content");
         ended.notified().await;
-        assert_eq!(origin.pool.idle(), 0);
+        assert_eq!(origin.pool().idle(), 0);
     });
 }
 
@@ -363,7 +363,7 @@ fn a_refused_connection_is_told_as_such() {
         let origin = origin_with(&server, |settings| settings.port = port);
         let error = get(&origin, "/").await.expect_err("refused");
         assert_eq!((error.reason(), error.status()), ("connect", 502));
-        assert_eq!(origin.pool.counters.failed(error.index()), 1);
-        assert_eq!(origin.pool.available(), origin.settings().max_connections);
+        assert_eq!(origin.pool().counters.failed(error.index()), 1);
+        assert_eq!(origin.pool().available(), origin.settings().max_connections);
     });
 }

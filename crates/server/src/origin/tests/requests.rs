@@ -172,7 +172,7 @@ fn an_answer_before_the_end_of_the_upload_comes_through() {
         upload.send(data("first")).await.expect("room");
         let mut response = origin.send(request, None).await.expect("the early answer");
         assert_eq!(read(&mut response).await.expect("content"), "ok");
-        assert_eq!(origin.pool.available(), 0, "the connection is still in use");
+        assert_eq!(origin.pool().available(), 0, "the connection is still in use");
         upload.send(data("rest")).await.expect("taken");
         drop(upload);
         assert_eq!(fetch(&origin, "/").await.expect("the next over the same connection"), "ok");

@@ -16,7 +16,7 @@ fn a_whole_response_comes_through() {
         assert_eq!((response.status, response.http10, response.reused), (200, false, false));
         assert_eq!(response.headers["etag"], "\"a\"");
         assert_eq!(response.reason, None);
-        assert_eq!(response.peer.port(), server.port());
+        assert_eq!(response.peer.expect("an address").port(), server.port());
         assert_eq!(
             (response.body.declared_length(), response.body.close_delimited()),
             (Some(5), false)
@@ -34,7 +34,7 @@ fn short_of_its_length_is_truncated_and_stays_so() {
         let mut response = get(&origin, "/").await.expect("head");
         assert_eq!(reason(read(&mut response).await), "truncated");
         assert_eq!(reason(response.body.chunk().await), "truncated");
-        assert_eq!(origin.pool.counters.failed_total(), 1);
+        assert_eq!(origin.pool().counters.failed_total(), 1);
     });
 }
 
@@ -272,7 +272,7 @@ fn interim_responses_are_handed_on_before_the_final_one() {
         assert_eq!(heads.recv().await.expect("the third").headers["link"], "</b.css>");
         assert_eq!(read(&mut response).await.expect("content"), "ok");
         assert!(heads.recv().await.is_none(), "the sender is gone with the final head");
-        assert_eq!(origin.pool.counters.interim.load(std::sync::atomic::Ordering::Relaxed), 3);
+        assert_eq!(origin.pool().counters.interim.load(std::sync::atomic::Ordering::Relaxed), 3);
     });
 }
 
@@ -287,7 +287,7 @@ fn interim_responses_nobody_takes_are_dropped_and_counted() {
         assert_eq!(response.status, 204);
         assert_eq!(heads.len(), 4);
         assert_eq!(
-            origin.pool.counters.interim_dropped.load(std::sync::atomic::Ordering::Relaxed),
+            origin.pool().counters.interim_dropped.load(std::sync::atomic::Ordering::Relaxed),
             3
         );
     });

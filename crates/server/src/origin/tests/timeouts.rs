@@ -23,7 +23,7 @@ fn a_hang_before_the_head_is_a_first_byte_timeout() {
             let origin = origin_with(&server, |settings| settings.first_byte_timeout = SHORT);
             let error = get(&origin, "/").await.expect_err("nothing comes");
             assert_eq!((error.reason(), error.status()), ("first-byte-timeout", 504));
-            assert_eq!(origin.pool.available(), origin.settings().max_connections);
+            assert_eq!(origin.pool().available(), origin.settings().max_connections);
         }
     });
 }
@@ -88,7 +88,7 @@ fn a_hang_in_the_content_is_a_between_bytes_timeout() {
             let mut response = get(&origin, "/").await.expect("head");
             let error = read(&mut response).await.expect_err("the rest does not come");
             assert_eq!((error.reason(), error.status()), ("between-bytes-timeout", 504));
-            assert_eq!(origin.pool.available(), origin.settings().max_connections);
+            assert_eq!(origin.pool().available(), origin.settings().max_connections);
         }
     });
 }

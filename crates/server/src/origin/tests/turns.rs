@@ -9,7 +9,7 @@ use super::*;
 const POISON: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
 
 fn unasked(origin: &Origin) -> u64 {
-    origin.pool.counters.unasked.load(Relaxed)
+    origin.pool().counters.unasked.load(Relaxed)
 }
 
 /// A server whose first connection answers with `answer`, and with `late` as soon as it is asked a
@@ -55,7 +55,7 @@ fn a_connection_on_which_content_may_follow_is_not_used_again() {
             let origin = origin(&server);
             let mut first = origin.send(request(method, "/1"), None).await.expect(answer);
             assert_eq!(read(&mut first).await.expect(answer), "");
-            assert_eq!(origin.pool.idle(), 0, "{answer:?}");
+            assert_eq!(origin.pool().idle(), 0, "{answer:?}");
             assert_eq!(fetch(&origin, "/2").await.expect(answer), "good", "{answer:?}");
             assert_eq!(server.accepted(), 2, "{answer:?}");
         }
@@ -153,10 +153,10 @@ fn an_answer_before_the_request_is_none() {
         .await;
         let origin = origin_with(&server, |settings| settings.max_connections = 1);
         assert_eq!(fetch(&origin, "/1").await.expect("content"), "good");
-        let early = super::super::connect::Connection::open(
-            &origin.pool.settings,
+        let early = <super::super::connect::Connection as super::super::pool::Pooled>::open(
+            &origin.pool().settings,
             None,
-            &origin.pool.counters,
+            &origin.pool().counters,
             None,
         );
         let mut early = early.await.expect("connection");
@@ -267,7 +267,7 @@ fn in_any_conversation_an_answer_is_to_its_own_request() {
                     yield_now().await;
                 }
             }
-            reused += origin.pool.counters.reused.load(Relaxed);
+            reused += origin.pool().counters.reused.load(Relaxed);
         }
         assert!(reused > 60, "connections are used again: {reused}");
     });

@@ -45,7 +45,7 @@ fn an_upgraded_connection_is_a_tunnel() {
         assert_eq!(answer, "pong");
         drop(tunnel);
         assert_eq!(
-            (origin.pool.available(), origin.pool.idle()),
+            (origin.pool().available(), origin.pool().idle()),
             (1, 0),
             "a tunnel's connection is not kept"
         );
@@ -74,7 +74,7 @@ fn open_tunnels_leave_the_origin_to_other_requests() {
             tunnels
                 .push(tunnel(response.upgraded.take().expect("upgraded")).await.expect("tunnel"));
         }
-        assert_eq!(origin.pool.available(), 1);
+        assert_eq!(origin.pool().available(), 1);
         let mut response = get(&origin, "/").await.expect("a page beside three tunnels");
         assert_eq!(read(&mut response).await.expect("content"), "ok");
     });

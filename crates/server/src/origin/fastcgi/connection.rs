@@ -1,0 +1,211 @@
+//! A connection to an application: one request at a time, each under a number of its own.
+
+use std::{
+    cell::Cell,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::BytesMut;
+use rustix::net::{RecvFlags, recv};
+use tokio::{
+    net::{TcpStream, UnixStream},
+    time::Instant,
+};
+
+use crate::{
+    origin::{
+        OriginCounters, OriginError,
+        connect::{dial, in_time},
+        counters::{Held, count},
+        pool::Pooled,
+        tls::Tls,
+    },
+    settings::{FastCgiSettings, OriginSettings},
+};
+
+/// Requests after which a connection is closed. An application of one request at a time (php-fpm:
+/// each process) serves a connection until it ends, while others wait for it to take theirs.
+const MAX_REQUESTS: u32 = 64;
+
+/// Numbers of requests: they follow each other, so that bytes that an application sends late for
+/// one request are never read as the answer to the next. Small, because applications may keep
+/// requests in a table.
+const IDS: u32 = 8;
+
+/// Free bytes in the buffer before a read: most records fit, the largest takes two reads.
+const READ_BYTES: usize = 32 << 10;
+
+/// An open connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: Stream,
+    /// The address that answers; the loopback address for a unix socket.
+    pub(super) peer: SocketAddr,
+    /// Bytes received and not yet decoded.
+    pub(super) input: BytesMut,
+    /// Requests begun on it.
+    requests: u32,
+    application: Option<Arc<FastCgiSettings>>,
+    /// How often connections had been asked for when it was opened.
+    released: u64,
+    /// Its idle state is spoilt: bytes came that nobody asked for.
+    spoilt: Cell<bool>,
+    counters: Arc<OriginCounters>,
+    _counted: Held,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Pooled for Connection {
+    async fn open(
+        settings: &OriginSettings,
+        _tls: Option<&Tls>,
+        counters: &Arc<OriginCounters>,
+        deadline: Option<Instant>,
+    ) -> Result<Connection, OriginError> {
+        let (stream, peer) =
+            in_time(settings, deadline, async |limit| match settings.scheme.socket() {
+                Some(path) => connect_unix(path).await,
+                None => {
+                    let (tcp, peer) = dial(&settings.host, settings.port, limit).await?;
+                    Ok((Stream::Tcp(tcp), peer))
+                }
+            })
+            .await?;
+        let application = settings.scheme.application().cloned();
+        Ok(Connection {
+            stream,
+            peer,
+            input: BytesMut::new(),
+            requests: 0,
+            released: application.as_ref().map_or(0, |application| application.release.times()),
+            application,
+            spoilt: Cell::new(false),
+            counters: counters.clone(),
+            _counted: Held::new(counters, |counters| &counters.open),
+        })
+    }
+
+    fn is_quiet(&self) -> bool {
+        let spoke = match self.peek() {
+            Ok(0) => false,
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.input.is_empty() => {
+                return true;
+            }
+            Err(_) => !self.input.is_empty(),
+        };
+        if spoke && !self.spoilt.replace(true) {
+            count(&self.counters.unasked);
+        }
+        false
+    }
+
+    fn is_closed(&self) -> bool {
+        let times = self.application.as_ref().map(|application| application.release.times());
+        self.requests >= MAX_REQUESTS
+            || self.spoilt.get()
+            || times.is_some_and(|times| times != self.released)
+    }
+
+    fn answered(&self, _over: bool) {
+        if !self.input.is_empty() && !self.spoilt.replace(true) {
+            count(&self.counters.unasked);
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    async fn ready(&mut self) -> bool {
+        true
+    }
+}
+
+impl Connection {
+    /// The number of the next request.
+    pub(super) fn next_id(&mut self) -> u16 {
+        let id = 1 + self.requests % IDS;
+        self.requests += 1;
+        id as u16
+    }
+
+    fn peek(&self) -> io::Result<usize> {
+        let mut byte = [0_u8; 1];
+        let (_, peeked) = recv(self, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+        Ok(peeked)
+    }
+
+    /// Reads into the buffer; 0 is the end of the connection.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        loop {
+            self.input.reserve(READ_BYTES);
+            let read = match &self.stream {
+                Stream::Tcp(tcp) => tcp.try_read_buf(&mut self.input),
+                Stream::Unix(unix) => unix.try_read_buf(&mut self.input),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(match &self.stream {
+                        Stream::Tcp(tcp) => tcp.poll_read_ready(cx),
+                        Stream::Unix(unix) => unix.poll_read_ready(cx),
+                    })?;
+                }
+                read => {
+                    // As for HTTP origins: a piece may be held back until the one before it is
+                    // acknowledged.
+                    if let Stream::Tcp(tcp) = &self.stream {
+                        let _ = rustix::net::sockopt::set_tcp_quickack(tcp, true);
+                    }
+                    return Poll::Ready(read);
+                }
+            }
+        }
+    }
+
+    /// Writes some of the bytes.
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(match &self.stream {
+                Stream::Tcp(tcp) => tcp.poll_write_ready(cx),
+                Stream::Unix(unix) => unix.poll_write_ready(cx),
+            })?;
+            match self.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    /// Writes as many of the bytes as can be written at once.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.stream {
+            Stream::Tcp(tcp) => tcp.try_write(bytes),
+            Stream::Unix(unix) => unix.try_write(bytes),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Tcp(tcp) => tcp.as_fd(),
+            Stream::Unix(unix) => unix.as_fd(),
+        }
+    }
+}
+
+async fn connect_unix(path: &Path) -> io::Result<(Stream, SocketAddr)> {
+    let unix = UnixStream::connect(path).await?;
+    Ok((Stream::Unix(unix), SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)))
+}

@@ -1,0 +1,249 @@
+//! The parameters of a request: what a CGI program finds in its environment (RFC 3875 section 4.1).
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, Method, header};
+use larder_proto::fcgi::Params;
+
+use crate::{
+    origin::{Asker, tree::Script},
+    settings::FastCgiSettings,
+};
+
+/// The facts of a request that its parameters are made of.
+pub(super) struct Facts<'a> {
+    pub(super) method: &'a Method,
+    /// Path and query as written.
+    pub(super) target: &'a str,
+    /// The fields to send, Host included.
+    pub(super) headers: &'a HeaderMap,
+    pub(super) asker: Asker,
+    /// None: the application knows its paths itself.
+    pub(super) script: Option<&'a Script>,
+    /// The path with its escapes undone.
+    pub(super) path: &'a [u8],
+    /// Bytes of the body; None: there is none.
+    pub(super) length: Option<u64>,
+}
+
+/// Parameters by name, in the order in which they were set first.
+#[derive(Default)]
+struct Table(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Table {
+    fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
+        match self.0.iter_mut().find(|(set, _)| set == name.as_bytes()) {
+            Some((_, before)) => *before = value.into(),
+            None => self.0.push((name.as_bytes().to_vec(), value.into())),
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.0.retain(|(set, _)| set != name.as_bytes());
+    }
+}
+
+/// The parameters of a request.
+pub(super) fn params(settings: &FastCgiSettings, facts: &Facts<'_>) -> Params {
+    let mut params = Params::new();
+    for (name, value) in &table(settings, facts).0 {
+        params.push(name, value);
+    }
+    params
+}
+
+fn table(settings: &FastCgiSettings, facts: &Facts<'_>) -> Table {
+    let mut table = Table::default();
+    paths(settings, facts, &mut table);
+    server(facts, &mut table);
+    fields(facts.headers, &mut table);
+    for (name, value) in &settings.params {
+        match value {
+            Some(value) => table.set(name, value.as_bytes()),
+            None => table.remove(name),
+        }
+    }
+    table
+}
+
+fn paths(settings: &FastCgiSettings, facts: &Facts<'_>, table: &mut Table) {
+    let query = facts.target.split_once('?').map_or("", |(_, query)| query);
+    table.set("REQUEST_METHOD", facts.method.as_str());
+    table.set("REQUEST_URI", facts.target);
+    let Some(script) = facts.script else {
+        table.set("SCRIPT_NAME", "");
+        table.set("PATH_INFO", facts.path);
+        return table.set("QUERY_STRING", query);
+    };
+    table.set("QUERY_STRING", script.query.as_deref().unwrap_or(query));
+    table.set("SCRIPT_NAME", script.name.as_slice());
+    table.set("DOCUMENT_URI", [script.name.as_slice(), &script.path_info].concat());
+    table.set("PATH_INFO", script.path_info.as_slice());
+    let root = settings.app_root.as_ref().or(settings.tree.as_ref().map(|tree| &tree.root));
+    if let Some(root) = root {
+        let root = root.as_os_str().as_encoded_bytes();
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        table.set("DOCUMENT_ROOT", root);
+        table.set("SCRIPT_FILENAME", [root, &script.name].concat());
+    }
+}
+
+fn server(facts: &Facts<'_>, table: &mut Table) {
+    let host = facts.headers.get(header::HOST).map_or(&b""[..], |host| host.as_bytes());
+    let (name, port) = split_port(host);
+    table.set("SERVER_NAME", name);
+    let default = if facts.asker.secure { "443" } else { "80" };
+    table.set("SERVER_PORT", port.unwrap_or(default.as_bytes()));
+    table.set("SERVER_PROTOCOL", "HTTP/1.1");
+    table.set("SERVER_SOFTWARE", "larder");
+    table.set("GATEWAY_INTERFACE", "CGI/1.1");
+    table.set("REQUEST_SCHEME", if facts.asker.secure { "https" } else { "http" });
+    if facts.asker.secure {
+        table.set("HTTPS", "on");
+    }
+    // PHP, built so, runs only what a web server sent it.
+    table.set("REDIRECT_STATUS", "200");
+    let client = facts.asker.client.as_ref().map(IpAddr::to_canonical);
+    table.set("REMOTE_ADDR", client.map_or_else(String::new, |client| client.to_string()));
+    if let Some(length) = facts.length {
+        table.set("CONTENT_LENGTH", length.to_string());
+    }
+}
+
+/// `HTTP_*`. Only names of letters, digits and dashes become parameters: `X_A` and `X-A` would be
+/// one. A `Proxy` field never does: programs would take HTTP_PROXY for their own proxy.
+fn fields(headers: &HeaderMap, table: &mut Table) {
+    for name in headers.keys() {
+        if *name == header::CONTENT_TYPE {
+            table.set("CONTENT_TYPE", joined(headers, name));
+        }
+        let plain = name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let own = [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+        if plain && name != "proxy" && !own.contains(name) {
+            let variable = name.as_str().to_ascii_uppercase().replace('-', "_");
+            table.set(&format!("HTTP_{variable}"), joined(headers, name));
+        }
+    }
+}
+
+/// The lines of a field as one value.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+    let separator: &[u8] = if *name == header::COOKIE { b"; " } else { b", " };
+    let values: Vec<&[u8]> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
+    values.join(separator)
+}
+
+/// Name and port of a `Host`; brackets of an IPv6 address stay.
+fn split_port(host: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let Some(colon) = host.iter().rposition(|byte| *byte == b':') else { return (host, None) };
+    let port = &host[colon + 1..];
+    let is_port = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+    if is_port { (&host[..colon], Some(port)) } else { (host, None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::settings::TreeSettings;
+
+    fn table(headers: &[(&'static str, &'static str)], secure: bool) -> Vec<(String, String)> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        let tree = TreeSettings {
+            root: "/srv/site/".into(),
+            index: Vec::new(),
+            try_files: Vec::new(),
+            follow_links: false,
+        };
+        let settings = FastCgiSettings {
+            socket: None,
+            tree: Some(tree),
+            app_root: None,
+            split_path: Vec::new(),
+            params: vec![
+                ("APP_ENV".to_owned(), Some("test".to_owned())),
+                ("SERVER_SOFTWARE".to_owned(), None),
+            ],
+            release: crate::settings::Release::default(),
+        };
+        let script = Script {
+            name: b"/index.php".to_vec(),
+            path_info: b"/a b".to_vec(),
+            query: Some("q=1".to_owned()),
+        };
+        let facts = Facts {
+            method: &Method::POST,
+            target: "/index.php/a%20b?c=d",
+            headers: &map,
+            asker: Asker { client: Some([192, 0, 2, 1].into()), secure },
+            script: Some(&script),
+            path: b"/index.php/a b",
+            length: Some(5),
+        };
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let table = super::table(&settings, &facts).0;
+        table.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[track_caller]
+    fn assert_is(table: &[(String, String)], name: &str, value: Option<&str>) {
+        let values: Vec<_> = table.iter().filter(|(set, _)| set == name).collect();
+        assert!(values.len() <= 1, "{name} twice");
+        assert_eq!(values.first().map(|(_, value)| value.as_str()), value, "{name}");
+    }
+
+    #[test]
+    fn what_a_script_is_told() {
+        let table = table(&[("host", "a.test:8080"), ("content-type", "text/plain")], true);
+        for (name, value) in [
+            ("SCRIPT_FILENAME", "/srv/site/index.php"),
+            ("DOCUMENT_ROOT", "/srv/site"),
+            ("SCRIPT_NAME", "/index.php"),
+            ("PATH_INFO", "/a b"),
+            ("REQUEST_URI", "/index.php/a%20b?c=d"),
+            ("QUERY_STRING", "q=1"),
+            ("SERVER_NAME", "a.test"),
+            ("SERVER_PORT", "8080"),
+            ("HTTPS", "on"),
+            ("REMOTE_ADDR", "192.0.2.1"),
+            ("CONTENT_LENGTH", "5"),
+            ("CONTENT_TYPE", "text/plain"),
+            ("HTTP_HOST", "a.test:8080"),
+            ("APP_ENV", "test"),
+        ] {
+            assert_is(&table, name, Some(value));
+        }
+        for name in ["HTTP_CONTENT_TYPE", "SERVER_SOFTWARE"] {
+            assert_is(&table, name, None);
+        }
+    }
+
+    #[test]
+    fn no_field_becomes_the_variable_of_another() {
+        let table = table(
+            &[
+                ("host", "[::1]"),
+                ("x-a", "dash"),
+                ("x_a", "underscore"),
+                ("x.a", "dot"),
+                ("proxy", "http://evil.test"),
+                ("cookie", "a=b"),
+                ("cookie", "c=d"),
+                ("accept", "text/html"),
+                ("accept", "*/*"),
+            ],
+            false,
+        );
+        assert_is(&table, "HTTP_X_A", Some("dash"));
+        assert_is(&table, "HTTP_PROXY", None);
+        assert_is(&table, "HTTP_COOKIE", Some("a=b; c=d"));
+        assert_is(&table, "HTTP_ACCEPT", Some("text/html, */*"));
+        assert_is(&table, "HTTPS", None);
+        assert_is(&table, "SERVER_NAME", Some("[::1]"));
+        assert_is(&table, "SERVER_PORT", Some("80"));
+    }
+}

@@ -1,0 +1,192 @@
+//! From the path of a request to a file or a script below a root.
+//!
+//! The places of `try_files` are looked at in order. A name is only looked up if it is made of
+//! plain segments (`proto::http::path`), and only what exists below the root is found, so that an
+//! application is never handed the name of another file (`/upload/evil.jpg/x.php`).
+
+mod root;
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, io};
+
+use larder_proto::http::{DecodedPath, path::names_file};
+
+use self::root::{Entry, Root};
+use crate::settings::{Candidate, NamePattern, TreeSettings};
+
+/// The result of a search.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A script, and the rest of the path.
+    Script(Script),
+    /// A file that is served as it is, by its name below the root.
+    File(Vec<u8>),
+    /// A directory that was asked for without a slash at the end.
+    Directory,
+    /// Nothing: the answer has this status.
+    Status(u16),
+}
+
+/// A script that answers a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Script {
+    /// Its name below the root; begins with a slash.
+    pub(super) name: Vec<u8>,
+    /// The path behind the script's name: empty, or it begins with a slash.
+    pub(super) path_info: Vec<u8>,
+    /// The query; None: that of the request.
+    pub(super) query: Option<String>,
+}
+
+/// The target of a request, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// Path as written.
+    pub(super) path: &'a str,
+    /// Query as written, without the question mark.
+    pub(super) query: &'a str,
+    pub(super) decoded: &'a DecodedPath,
+}
+
+/// Finds what answers a path. `scripts`: ends of the names of scripts; empty: every file is one. An
+/// error: the root cannot be read.
+pub(super) fn find(
+    tree: &TreeSettings,
+    scripts: Option<&[String]>,
+    asked: Asked<'_>,
+) -> io::Result<Found> {
+    let root = Root::open(&tree.root, tree.follow_links)?;
+    let search = Search { tree, scripts, asked, root };
+    for candidate in &tree.try_files {
+        let found = match candidate {
+            Candidate::Status(status) => return Ok(Found::Status(*status)),
+            Candidate::Name(pattern) if pattern.directory => search.directory(pattern),
+            Candidate::Name(pattern) => search.file(pattern),
+        };
+        match found {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(Found::Status(403));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Found::Status(404))
+}
+
+struct Search<'a> {
+    tree: &'a TreeSettings,
+    /// None: there are no scripts.
+    scripts: Option<&'a [String]>,
+    asked: Asked<'a>,
+    root: Root,
+}
+
+/// A name to look for.
+struct Name<'a> {
+    bytes: Cow<'a, [u8]>,
+    /// Number of bytes before the first slash that is none between segments.
+    plain: usize,
+}
+
+impl Name<'_> {
+    /// Whether the first `length` bytes may name a file or directory.
+    fn is_plain(&self, length: usize) -> bool {
+        length <= self.plain && names_file(&self.bytes[..length])
+    }
+}
+
+impl Search<'_> {
+    /// A script whose name the path begins with, or a file.
+    fn file(&self, pattern: &NamePattern) -> io::Result<Option<Found>> {
+        let name = self.name(pattern);
+        for end in self.ends_of_scripts(&name.bytes) {
+            if name.is_plain(end) && self.root.look(&name.bytes[..end])? == Entry::File {
+                let path_info = name.bytes[end..].to_vec();
+                return Ok(Some(self.script(pattern, &name.bytes[..end], path_info)));
+            }
+        }
+        let length = name.bytes.len();
+        if length == 0 || !name.is_plain(length) || self.root.look(&name.bytes)? != Entry::File {
+            return Ok(None);
+        }
+        Ok(self.found(pattern, &name.bytes))
+    }
+
+    /// The index of a directory.
+    fn directory(&self, pattern: &NamePattern) -> io::Result<Option<Found>> {
+        let name = self.name(pattern);
+        let length = name.bytes.len();
+        // The path may have the slash that the pattern adds.
+        let length = if name.bytes.ends_with(b"/") { length - 1 } else { length };
+        let directory = &name.bytes[..length];
+        if !name.is_plain(length) || self.root.look(directory)? != Entry::Directory {
+            return Ok(None);
+        }
+        if pattern.after.is_some() && !self.asked.path.ends_with('/') {
+            return Ok(Some(Found::Directory));
+        }
+        for index in &self.tree.index {
+            let file = [directory, b"/", index.as_bytes()].concat();
+            if names_file(&file) && self.root.look(&file)? == Entry::File {
+                return Ok(self.found(pattern, &file));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A file that exists. The source of a script is not for visitors.
+    fn found(&self, pattern: &NamePattern, name: &[u8]) -> Option<Found> {
+        match self.scripts {
+            Some(ends) if ends.is_empty() || ends.iter().any(|end| is_script(name, end)) => {
+                Some(self.script(pattern, name, Vec::new()))
+            }
+            Some(_) if is_source(name) => None,
+            _ => Some(Found::File(name.to_vec())),
+        }
+    }
+
+    fn script(&self, pattern: &NamePattern, name: &[u8], path_info: Vec<u8>) -> Found {
+        let query = pattern.query.as_ref().map(|query| {
+            let query = query.replace("$query_string", "$args").replace("$uri", self.asked.path);
+            query.replace("$args", self.asked.query)
+        });
+        Found::Script(Script { name: name.to_vec(), path_info, query })
+    }
+
+    fn name<'n>(&self, pattern: &'n NamePattern) -> Name<'n> {
+        let before = pattern.before.as_bytes();
+        match &pattern.after {
+            None => Name { bytes: Cow::Borrowed(before), plain: before.len() },
+            Some(after) => {
+                let path = self.asked.decoded;
+                let bytes = [before, path.as_bytes(), after.as_bytes()].concat();
+                let cut = path.plain() < path.as_bytes().len();
+                let plain = if cut { before.len() + path.plain() } else { bytes.len() };
+                Name { bytes: Cow::Owned(bytes), plain }
+            }
+        }
+    }
+
+    /// Places in a path at which the name of a script may end: before a slash, or at the end.
+    fn ends_of_scripts(&self, name: &[u8]) -> Vec<usize> {
+        let ends = self.scripts.unwrap_or_default();
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let places = slashes.chain([name.len()]);
+        places.filter(|at| ends.iter().any(|end| is_script(&name[..*at], end))).collect()
+    }
+}
+
+fn is_script(name: &[u8], end: &str) -> bool {
+    let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    file.len() > end.len() && file.ends_with(end.as_bytes())
+}
+
+/// Whether a file beside PHP's scripts may be PHP itself: `.PHP`, `.php5`, `.phtml`, `.phar`.
+fn is_source(name: &[u8]) -> bool {
+    let dot = name.iter().rposition(|byte| *byte == b'.');
+    let extension = dot.map(|at| name[at + 1..].to_ascii_lowercase()).unwrap_or_default();
+    ["php", "pht", "phar", "phps"].iter().any(|start| extension.starts_with(start.as_bytes()))
+}
