@@ -168,7 +168,8 @@ fn about(section: Section) -> &'static str {
         Section::Origin => {
             "`origin = \"http://127.0.0.1:9000\"`, or `origin = { url = \"http://127.0.0.1:9000\", \
              connect_timeout = \"1s\" }`. [PHP by FastCGI](operations.md#run-php-by-fastcgi): \
-             `origin = { url = \"fcgi+unix:/run/php/php-fpm.sock\", root = \"/srv/www\" }`."
+             `origin = { url = \"fcgi+unix:/run/php/php-fpm.sock\", root = \"/srv/www\" }`. \
+             [Files](operations.md#serve-files): `origin = \"files:/srv/www\"`."
         }
         Section::Purge => {
             "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. The address is \

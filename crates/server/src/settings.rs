@@ -341,6 +341,8 @@ pub enum OriginScheme {
     Https(Arc<OriginTls>),
     /// FastCGI, over TCP or a unix socket.
     FastCgi(Arc<FastCgiSettings>),
+    /// Files of this machine.
+    Files(Arc<TreeSettings>),
 }
 
 impl OriginScheme {
@@ -350,6 +352,7 @@ impl OriginScheme {
             OriginScheme::Http => "http",
             OriginScheme::Https(_) => "https",
             OriginScheme::FastCgi(_) => "fcgi",
+            OriginScheme::Files(_) => "files",
         }
     }
 
@@ -357,7 +360,7 @@ impl OriginScheme {
     pub fn application(&self) -> Option<&Arc<FastCgiSettings>> {
         match self {
             OriginScheme::FastCgi(settings) => Some(settings),
-            OriginScheme::Http | OriginScheme::Https(_) => None,
+            OriginScheme::Http | OriginScheme::Https(_) | OriginScheme::Files(_) => None,
         }
     }
 
@@ -372,9 +375,10 @@ impl OriginScheme {
 pub struct OriginSettings {
     /// Its protocol.
     pub scheme: OriginScheme,
-    /// Host name or address, brackets of an IPv6 address removed; empty for a unix socket.
+    /// Host name or address, brackets of an IPv6 address removed; empty for a unix socket and
+    /// for files.
     pub host: String,
-    /// TCP port; 0 for a unix socket.
+    /// TCP port; 0 for a unix socket and for files.
     pub port: u16,
     /// `Host` sent to the origin; None: the client's.
     pub host_header: Option<String>,
@@ -402,6 +406,9 @@ impl OriginSettings {
         let scheme = self.scheme.as_str();
         if let Some(path) = self.scheme.socket() {
             return format!("{scheme}+unix:{}", path.display());
+        }
+        if let OriginScheme::Files(tree) = &self.scheme {
+            return format!("{scheme}:{}", tree.root.display());
         }
         if self.host.contains(':') {
             return format!("{scheme}://[{}]:{}", self.host, self.port);

@@ -31,6 +31,7 @@ pub(crate) enum Item {
     Origin(OriginUrl),
     Candidate(Candidate),
     Param(String, Option<String>),
+    MediaType(String, String),
     StatusTtl(StatusTtl),
     Parameter(Pattern),
     RemoteServer(larder_client::Server),
@@ -72,6 +73,7 @@ from_item! {
     (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
     OriginUrl: Item::Origin(url) => url.clone(),
     Candidate: Item::Candidate(candidate) => candidate.clone(),
+    (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     Pattern: Item::Parameter(pattern) => pattern.clone(),
@@ -154,6 +156,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Candidate => {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
         }
+        Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
         Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
     }
@@ -205,6 +208,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),
         Kind::Origin => "an origin such as \"http://127.0.0.1:9000\"".to_owned(),
         Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),
+        Kind::MediaType => "a type such as \"wasm=application/wasm\"".to_owned(),
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),

@@ -193,6 +193,8 @@ pub(crate) enum Kind {
     Candidate,
     /// A parameter of an application: `NAME=value` or `-NAME`.
     Param,
+    /// The media type of files by extension: `wasm=application/wasm`.
+    MediaType,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.

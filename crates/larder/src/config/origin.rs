@@ -13,7 +13,7 @@ use larder_server::settings::{
 use super::{
     build::file,
     https,
-    problem::{Problem, Report},
+    problem::{Location, Problem, Report},
     reader::Values,
     value::{OriginUrl, UrlScheme, split_authority},
 };
@@ -22,8 +22,10 @@ use super::{
 const IDLE_APPLICATION: Duration = Duration::from_secs(1);
 
 /// Options of FastCGI origins alone.
-const OF_FASTCGI: [&str; 7] =
-    ["root", "index", "try_files", "split_path", "symlinks", "params", "app_root"];
+const OF_FASTCGI: [&str; 4] = ["root", "split_path", "params", "app_root"];
+
+/// Options of origins with files.
+const OF_FILES: [&str; 5] = ["index", "try_files", "symlinks", "types", "check"];
 
 /// The origin of a site. None: a mistake, which is in the report.
 pub(super) fn origin(
@@ -43,6 +45,7 @@ pub(super) fn origin(
     let scheme = match url.scheme {
         UrlScheme::Http | UrlScheme::Https => {
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
+            useless(values, &OF_FILES, "for origins with files", report);
             https::origin_scheme(values, &url, directory, report)?
         }
         UrlScheme::FastCgi => {
@@ -51,6 +54,15 @@ pub(super) fn origin(
                 idle_timeout = IDLE_APPLICATION;
             }
             OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
+        }
+        UrlScheme::Files => {
+            useless(values, &OF_FASTCGI, "for FastCGI origins", report);
+            useless(values, &https::OF_HTTPS, "for https origins", report);
+            let mut tree = tree(values, "url", of_the_file(values, &url, directory), report)?;
+            if !values.is_set("index") {
+                tree.index = vec!["index.html".to_owned()];
+            }
+            OriginScheme::Files(Arc::new(tree))
         }
     };
     Some(OriginSettings {
@@ -85,11 +97,11 @@ fn fastcgi(
 ) -> Option<FastCgiSettings> {
     let root = file(values, "root", directory);
     if root.is_none() {
-        let names = ["index", "try_files", "split_path", "symlinks", "app_root"];
-        useless(values, &names, "for origins with a `root`", report);
+        useless(values, &OF_FILES, "for origins with a `root`", report);
+        useless(values, &["split_path", "app_root"], "for origins with a `root`", report);
     }
     let tree = match root {
-        Some(root) => Some(tree(values, root, report)?),
+        Some(root) => Some(Arc::new(tree(values, "root", root, report)?)),
         None => None,
     };
     Some(FastCgiSettings {
@@ -102,11 +114,24 @@ fn fastcgi(
     })
 }
 
-fn tree(values: &Values, root: PathBuf, report: &mut Report) -> Option<TreeSettings> {
+/// The directory of a `files:` URL; in a configuration file relative to the file's directory.
+fn of_the_file(values: &Values, url: &OriginUrl, directory: &Path) -> PathBuf {
+    match values.location("url") {
+        Location::File(_) => directory.join(&url.path),
+        _ => url.path.clone(),
+    }
+}
+
+fn tree(
+    values: &Values,
+    named: &'static str,
+    root: PathBuf,
+    report: &mut Report,
+) -> Option<TreeSettings> {
     let root = std::path::absolute(&root).unwrap_or(root);
     if !root.is_dir() {
         let message = format!("{} is no directory, or cannot be read", root.display());
-        report.warn(Problem::new(values.location("root"), message));
+        report.warn(Problem::new(values.location(named), message));
     }
     let try_files: Vec<Candidate> = values.list("try_files");
     for (index, location) in values.items::<String>("index").unwrap_or_default() {
@@ -120,5 +145,7 @@ fn tree(values: &Values, root: PathBuf, report: &mut Report) -> Option<TreeSetti
         index: values.list("index"),
         try_files,
         follow_links: values.get::<String>("symlinks")? == "follow",
+        types: values.list("types"),
+        check: values.get::<Duration>("check")?.as_secs() as u32,
     })
 }

@@ -43,7 +43,7 @@ pub(crate) struct OriginUrl {
     pub(crate) host: String,
     /// 80 by default, 443 for `https`; 0 where a path says it.
     pub(crate) port: u16,
-    /// A socket; empty where host and port say it.
+    /// A socket or directory; empty where host and port say it.
     pub(crate) path: PathBuf,
 }
 
@@ -56,13 +56,22 @@ pub(crate) enum UrlScheme {
     Https,
     /// `fcgi://host:port` or `fcgi+unix:/path`
     FastCgi,
+    /// `files:/path`
+    Files,
 }
 
 /// `http://host[:port]`, `https://host[:port]`, `fcgi://host:port`, without path, or
-/// `fcgi+unix:/path`.
+/// `fcgi+unix:/path` or `files:/path`.
 pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
     let (scheme, rest) = text.split_once(':').ok_or_else(expected)?;
+    if scheme.eq_ignore_ascii_case("files") {
+        if rest.is_empty() || rest.contains('\0') {
+            return Err("a directory such as \"files:/srv/www\"".to_owned());
+        }
+        let (scheme, path) = (UrlScheme::Files, PathBuf::from(rest));
+        return Ok(OriginUrl { scheme, host: String::new(), port: 0, path });
+    }
     if scheme.eq_ignore_ascii_case("fcgi+unix") {
         // The kernel's limit, as for listeners.
         if !rest.starts_with('/') || rest.len() > 107 || rest.contains('\0') {
@@ -173,6 +182,18 @@ pub(crate) fn header_line(text: &str) -> Result<String, Expected> {
     Ok(format!("{name}: {value}"))
 }
 
+/// The media type of files by extension: `wasm=application/wasm`.
+pub(crate) fn media_type(text: &str) -> Result<(String, String), Expected> {
+    let expected = || "a type such as \"wasm=application/wasm\"".to_owned();
+    let (extension, media_type) = text.split_once('=').ok_or_else(expected)?;
+    let extension = extension.trim_start_matches('.').to_ascii_lowercase();
+    let printable = media_type.bytes().all(|byte| (b' '..0x7f).contains(&byte));
+    if extension.is_empty() || !media_type.contains('/') || !printable {
+        return Err(expected());
+    }
+    Ok((extension, media_type.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +221,8 @@ mod tests {
         assert_eq!(origin_url("fcgi://php:9000"), of(UrlScheme::FastCgi, "php", 9000));
         let socket = origin_url("fcgi+unix:/run/php.sock").expect("a socket");
         assert_eq!((socket.scheme, socket.path), (UrlScheme::FastCgi, "/run/php.sock".into()));
+        let files = origin_url("files:/srv/www").expect("a directory");
+        assert_eq!((files.scheme, files.path), (UrlScheme::Files, "/srv/www".into()));
         for text in [
             "127.0.0.1:9000",
             "http://",
@@ -213,6 +236,7 @@ mod tests {
             "fcgi://a",
             "fcgi://a:9000/b",
             "fcgi+unix:php.sock",
+            "files:",
             "fcgi+unix://php.sock:1\0",
         ] {
             assert!(origin_url(text).is_err(), "{text}");

@@ -11,6 +11,7 @@ use super::{
     OriginError,
     connect::Connection,
     fastcgi::Output,
+    files::Content,
     patience::{Late, patiently},
     pool::Lease,
     upload::Progress,
@@ -44,6 +45,7 @@ pub struct Body {
 enum State {
     Reading(Box<Reading>),
     Application(Box<Output>),
+    File(Box<Content>),
     Ready(Bytes),
     Complete,
     Broken,
@@ -81,6 +83,12 @@ impl Body {
         Body { state: State::Application(Box::new(output)), framing, trailers: None }
     }
 
+    /// The content of a file; `length`: that of the part which is sent.
+    pub(super) fn of_file(content: Content, length: u64) -> Body {
+        let (state, framing) = (State::File(Box::new(content)), Framing::Length(length));
+        Body { state, framing, trailers: None }
+    }
+
     /// Content that is there.
     pub(super) fn ready(content: Bytes) -> Body {
         let framing = Framing::Length(content.len() as u64);
@@ -99,14 +107,12 @@ impl Body {
             let reading = match &mut self.state {
                 State::Reading(reading) => reading,
                 State::Application(output) => {
-                    return match output.chunk().await {
-                        Ok(None) => {
-                            self.complete();
-                            Ok(None)
-                        }
-                        Ok(piece) => Ok(piece),
-                        Err(error) => Err(self.fail(error)),
-                    };
+                    let piece = output.chunk().await;
+                    return self.taken(piece);
+                }
+                State::File(content) => {
+                    let piece = content.chunk().await;
+                    return self.taken(piece);
                 }
                 State::Ready(content) => {
                     let content = mem::take(content);
@@ -149,6 +155,18 @@ impl Body {
         self.framing == Framing::Close
     }
 
+    fn taken(
+        &mut self,
+        piece: Result<Option<Bytes>, OriginError>,
+    ) -> Result<Option<Bytes>, OriginError> {
+        match piece {
+            Ok(None) => self.complete(),
+            Err(error) => return Err(self.fail(error)),
+            Ok(Some(_)) => {}
+        }
+        piece
+    }
+
     fn take(&mut self, frame: Frame<Bytes>) -> Option<Bytes> {
         match frame.into_data() {
             Ok(data) => {
@@ -174,7 +192,7 @@ impl Body {
         match mem::replace(&mut self.state, State::Complete) {
             State::Reading(mut reading) => reading.lease.finish(),
             State::Application(output) => output.finish(),
-            State::Ready(_) | State::Complete | State::Broken => {}
+            State::File(_) | State::Ready(_) | State::Complete | State::Broken => {}
         }
     }
 
@@ -182,7 +200,7 @@ impl Body {
         match mem::replace(&mut self.state, State::Broken) {
             State::Reading(reading) => reading.lease.pool().counters.count_failure(&error),
             State::Application(output) => output.counters().count_failure(&error),
-            State::Ready(_) | State::Complete | State::Broken => {}
+            State::File(_) | State::Ready(_) | State::Complete | State::Broken => {}
         }
         error
     }

@@ -1,4 +1,5 @@
-//! Talking to origins: over HTTP/1.1, and to applications over FastCGI ([`fastcgi`]).
+//! Talking to origins: over HTTP/1.1, and to applications over FastCGI ([`fastcgi`]). Files of this
+//! machine are an origin too ([`files`]).
 //!
 //! hyper speaks HTTP; this room adds what a cache needs around it: a pool with limits, timeouts for
 //! every wait, a retry where it is safe, and an answer to the question whether a response is
@@ -20,6 +21,7 @@ mod counters;
 mod error;
 mod exchange;
 mod fastcgi;
+mod files;
 mod local;
 mod message;
 mod outgoing;
@@ -47,6 +49,7 @@ use self::{
     counters::count,
     exchange::{Failure, exchange, respond},
     fastcgi::FastCgi,
+    files::Files,
     outgoing::Outgoing,
     pool::Pool,
     upload::Progress,
@@ -74,6 +77,7 @@ const PRINT_INTERVAL: Duration = Duration::from_secs(10);
 enum Kind {
     Http(Rc<Pool<Connection>>),
     FastCgi(FastCgi),
+    Files(Files),
 }
 
 impl Origin {
@@ -87,6 +91,7 @@ impl Origin {
                 let (settings, counters) = (settings.clone(), counters.clone());
                 Kind::FastCgi(FastCgi::new(application.clone(), settings, counters))
             }
+            OriginScheme::Files(tree) => Kind::Files(Files::new(tree.clone())),
         };
         Rc::new(Origin { settings, counters, kind, printed: Cell::new(None) })
     }
@@ -100,7 +105,7 @@ impl Origin {
     fn pool(&self) -> &Pool<Connection> {
         match &self.kind {
             Kind::Http(pool) => pool,
-            Kind::FastCgi(_) => panic!("no HTTP origin"),
+            Kind::FastCgi(_) | Kind::Files(_) => panic!("no HTTP origin"),
         }
     }
 
@@ -123,6 +128,7 @@ impl Origin {
         let sent = match &self.kind {
             Kind::Http(pool) => pool.send(req, interim, total).await,
             Kind::FastCgi(application) => application.send(req, total).await,
+            Kind::Files(files) => files.send(&req),
         };
         match &sent {
             Ok(_) => counters.ttfb.record((instant() - begun).as_micros() as u64),

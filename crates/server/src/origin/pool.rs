@@ -134,7 +134,7 @@ impl<C: Pooled> Pool<C> {
     async fn open(&self, total: Option<Instant>) -> Result<C, OriginError> {
         let tls = self.tls.get_or_init(|| match &self.settings.scheme {
             OriginScheme::Https(tls) => Tls::new(tls).map(Some),
-            OriginScheme::Http | OriginScheme::FastCgi(_) => Ok(None),
+            OriginScheme::Http | OriginScheme::FastCgi(_) | OriginScheme::Files(_) => Ok(None),
         });
         let tls = tls
             .as_ref()

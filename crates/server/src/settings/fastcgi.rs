@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use tokio::sync::Notify;
@@ -16,7 +19,7 @@ pub struct FastCgiSettings {
     pub socket: Option<PathBuf>,
     /// The files that its scripts are among. None: the application knows its paths itself, and is
     /// sent every request.
-    pub tree: Option<TreeSettings>,
+    pub tree: Option<Arc<TreeSettings>>,
     /// The root as the application names it; None: as Larder does.
     pub app_root: Option<PathBuf>,
     /// Ends of the names of scripts (`.php`). Empty: every file is a script. Behind one of them a

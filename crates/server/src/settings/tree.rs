@@ -13,6 +13,10 @@ pub struct TreeSettings {
     pub try_files: Vec<Candidate>,
     /// Symbolic links that lead out of the root, and absolute ones, are followed.
     pub follow_links: bool,
+    /// Media types by extension in lower case, before the usual ones.
+    pub types: Vec<(String, String)>,
+    /// Seconds for which a stored file is used without another look at it.
+    pub check: u32,
 }
 
 /// A place to look at for a path.

@@ -16,7 +16,8 @@ pub(super) const SITE: &[Opt] = &[
         list: false,
         default: "",
         required: true,
-        help: "Source of the pages: `http://host:port`, `fcgi://host:port`, `fcgi+unix:/socket`.",
+        help: "Source of the pages: `http://host:port`, `fcgi://host:port`, `fcgi+unix:/socket`, \
+               `files:/directory`.",
     },
     opt(
         "preset",
@@ -46,7 +47,7 @@ pub(super) const ORIGIN: &[Opt] = &[
         "url",
         Kind::Origin,
         "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
-         `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`.",
+         `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`.",
     ),
     opt(
         "root",
@@ -60,7 +61,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         "index",
         Kind::Text,
         "index.php index.html",
-        "Names of files that answer for their directory, by preference.",
+        "Names of files that answer for their directory, by preference. For `files` origins \
+         `index.html` alone unless it is set.",
     ),
     list(
         "try_files",
@@ -75,7 +77,7 @@ pub(super) const ORIGIN: &[Opt] = &[
         Kind::Text,
         ".php",
         "Ends of the names of scripts. The path behind one is its PATH_INFO: \
-         `/index.php/Main_Page`. Other files are not served. `[]`: every file is a script.",
+         `/index.php/Main_Page`. Other files are served as they are. `[]`: every file is a script.",
     ),
     opt(
         "symlinks",
@@ -83,6 +85,20 @@ pub(super) const ORIGIN: &[Opt] = &[
         "beneath",
         "Symbolic links below `root`: `beneath` follows relative ones that stay below it; `follow` \
          all.",
+    ),
+    list(
+        "types",
+        Kind::MediaType,
+        "",
+        "Media types of files by extension, before the usual ones: `md=text/markdown; \
+         charset=utf-8`.",
+    ),
+    opt(
+        "check",
+        Kind::Time(0, DAY),
+        "1s",
+        "Time for which a stored file is served without another look at it. Files of more than \
+         1 MiB are not stored.",
     ),
     list(
         "params",

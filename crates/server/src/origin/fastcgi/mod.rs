@@ -36,10 +36,11 @@ use super::{
     Body, OriginCounters, OriginError, Request, RequestBody, Response,
     connect::{after, within},
     counters::count,
+    files::Files,
     outgoing::set_host,
     patience::{Late, patiently},
     pool::Pool,
-    tree::{self, Asked, Found, Script},
+    tree::{Asked, Found, Script},
     upload::{Progress, Upload},
 };
 use crate::settings::{FastCgiSettings, OriginSettings};
@@ -59,6 +60,8 @@ const LOCAL_REDIRECTS: usize = 5;
 pub(super) struct FastCgi {
     settings: Arc<FastCgiSettings>,
     pool: Rc<Pool<Connection>>,
+    /// None: the application knows its paths itself.
+    files: Option<Files>,
 }
 
 /// The head of an answer, with what follows it so far.
@@ -77,7 +80,8 @@ impl FastCgi {
         origin: Arc<OriginSettings>,
         counters: Arc<OriginCounters>,
     ) -> FastCgi {
-        FastCgi { settings, pool: Pool::new(origin, counters) }
+        let files = settings.tree.clone().map(Files::new);
+        FastCgi { settings, pool: Pool::new(origin, counters), files }
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -100,7 +104,7 @@ impl FastCgi {
                 None => None,
                 Some(Found::Script(script)) => Some(script),
                 Some(Found::Directory) => return Ok(Response::moved_to_directory(path, query)),
-                Some(Found::File(_)) => return Ok(Response::status(404, &request.method)),
+                Some(Found::File(name)) => return self.file(&name, &request),
                 Some(Found::Status(status)) => {
                     return Ok(Response::status(status, &request.method));
                 }
@@ -121,9 +125,15 @@ impl FastCgi {
 
     /// None: the application knows its paths itself.
     fn find(&self, asked: Asked<'_>) -> Result<Option<Found>, OriginError> {
-        let Some(tree) = &self.settings.tree else { return Ok(None) };
-        let found = tree::find(tree, Some(&self.settings.split_path), asked);
-        found.map(Some).map_err(OriginError::Local)
+        let Some(files) = &self.files else { return Ok(None) };
+        files.find(Some(&self.settings.split_path), asked).map(Some)
+    }
+
+    fn file(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
+        match &self.files {
+            Some(files) => files.respond(name, request),
+            None => Ok(Response::status(404, &request.method)),
+        }
     }
 
     /// Sends one request; a second time, over a new connection, where that is safe (see

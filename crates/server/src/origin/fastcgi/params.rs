@@ -158,10 +158,12 @@ mod tests {
             index: Vec::new(),
             try_files: Vec::new(),
             follow_links: false,
+            types: Vec::new(),
+            check: 1,
         };
         let settings = FastCgiSettings {
             socket: None,
-            tree: Some(tree),
+            tree: Some(tree.into()),
             app_root: None,
             split_path: Vec::new(),
             params: vec![

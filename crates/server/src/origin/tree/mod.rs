@@ -8,7 +8,9 @@ mod root;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, fs::File, io};
+
+use rustix::fs::Stat;
 
 use larder_proto::http::{DecodedPath, path::names_file};
 
@@ -74,6 +76,11 @@ pub(super) fn find(
         }
     }
     Ok(Found::Status(404))
+}
+
+/// Opens a file that was found. None: it has gone, or cannot be read.
+pub(super) fn open(tree: &TreeSettings, name: &[u8]) -> io::Result<Option<(File, Stat)>> {
+    Root::open(&tree.root, tree.follow_links)?.read(name)
 }
 
 struct Search<'a> {

@@ -1,7 +1,7 @@
 //! The directory that a tree begins at: names below it, resolved by the system so that none leads
 //! out of it (openat2(2), RESOLVE_BENEATH). Needs Linux 5.6.
 
-use std::{io, os::fd::OwnedFd, path::Path};
+use std::{fs::File, io, os::fd::OwnedFd, path::Path};
 
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2},
@@ -43,6 +43,19 @@ impl Root {
         match self.open_as(name, OFlags::PATH) {
             Ok(found) => Ok(entry(&fstat(&found)?)),
             Err(error) if is_nothing(error) => Ok(Entry::Nothing),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a regular file. None: there is none, or it cannot be read.
+    pub(super) fn read(&self, name: &[u8]) -> io::Result<Option<(File, Stat)>> {
+        // A pipe would otherwise wait for its writer.
+        match self.open_as(name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY) {
+            Ok(file) => {
+                let stat = fstat(&file)?;
+                Ok((entry(&stat) == Entry::File).then(|| (File::from(file), stat)))
+            }
+            Err(error) if is_nothing(error) || error == Errno::ACCESS => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

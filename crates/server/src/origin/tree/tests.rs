@@ -41,6 +41,8 @@ fn tree(root: &Path, try_files: &[&str]) -> TreeSettings {
         index: vec!["index.php".to_owned(), "index.html".to_owned()],
         try_files: try_files.iter().map(candidate).collect(),
         follow_links: false,
+        types: Vec::new(),
+        check: 1,
     }
 }
 
