@@ -122,8 +122,13 @@ impl Job for Change {
             } else {
                 self.leave(ctx, name);
             }
-            if self.at.is_multiple_of(16) && ctx.is_over() {
-                return Progress::Again;
+            if self.at.is_multiple_of(16) {
+                if ctx.overflows() {
+                    break;
+                }
+                if ctx.is_over() {
+                    return Progress::Again;
+                }
             }
         }
         ctx.conn.settle();
@@ -396,8 +401,13 @@ impl Job for NumSub {
             ctx.reply().bulk(name);
             ctx.reply().count(subscribers);
             self.at += 1;
-            if self.at.is_multiple_of(64) && ctx.is_over() {
-                return Progress::Again;
+            if self.at.is_multiple_of(64) {
+                if ctx.overflows() {
+                    break;
+                }
+                if ctx.is_over() {
+                    return Progress::Again;
+                }
             }
         }
         Progress::Done
