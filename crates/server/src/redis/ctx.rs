@@ -76,6 +76,14 @@ impl Ctx<'_> {
     }
 
     /// Composes the client's waiting messages, unless they must follow the whole current command:
+    /// Has tracking remember the keys that a command with many keys reads next.
+    pub(crate) fn remember<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        if self.conn.gates & gate::TRACKING != 0 && self.conn.remembers {
+            let (shared, id) = (self.shared, self.conn.known.id());
+            keys.for_each(|key| shared.tracking.remember(shared, key, id));
+        }
+    }
+
     /// in a transaction, and while answers are dropped.
     pub(crate) fn hear(&mut self) {
         if self.conn.gates & gate::MUTED == 0 && !self.conn.in_exec {

@@ -21,6 +21,9 @@ use super::{
 /// Bytes shown of an argument (a value of megabytes would not help).
 const SHOWN: usize = 4096;
 
+/// Length of a line in bytes from which further arguments are only counted.
+const LINE: usize = 64 * 1024;
+
 /// Clients that sent MONITOR. One per process.
 #[derive(Default)]
 pub(crate) struct Monitors(RwLock<Vec<Arc<Known>>>);
@@ -88,6 +91,11 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
     );
     for (at, arg) in args.from(0).enumerate() {
         line.push(b' ');
+        if line.len() > LINE {
+            let more = format!(" \"... ({} more arguments)\"", args.len() - at);
+            line.extend_from_slice(more.as_bytes());
+            break;
+        }
         quote(
             if is_secret(args, at) { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] },
             &mut line,

@@ -112,6 +112,8 @@ pub(crate) struct Conn {
     pub(crate) running: Option<Box<Running>>,
     /// End of the current step's time in microseconds; 0: it has just begun.
     pub(crate) until: u64,
+    /// The current command has many keys: tracking remembers them in parts.
+    pub(crate) remembers: bool,
     /// The current command's bytes stay in the receive buffer until it ends.
     pub(crate) stays: bool,
     /// EXEC is executing its commands.
@@ -145,6 +147,7 @@ impl Conn {
             begun: None,
             running: None,
             until: 0,
+            remembers: false,
             stays: false,
             in_exec: false,
             ticket: 0,

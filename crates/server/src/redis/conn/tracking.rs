@@ -9,6 +9,7 @@ use larder_proto::resp::{
 
 use crate::redis::{
     ctx::Ctx,
+    data::PART,
     known::flag,
     on_demand::OnDemand,
     shared::Shared,
@@ -30,7 +31,10 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
         (_, true) => tracks.caching != Some(false),
         _ => true,
     };
-    if keeps && command.has(what::READONLY) {
+    let keeps = keeps && command.has(what::READONLY);
+    // A command with many keys (MGET, EXISTS, TOUCH) remembers them in parts: `Ctx::remember`.
+    conn.remembers = keeps && command.last < 0 && args.len() > PART;
+    if keeps && !conn.remembers {
         for place in command.key_places(args.len()) {
             shared.tracking.remember(shared, args.get(place), conn.known.id());
         }

@@ -30,6 +30,7 @@ pub(super) struct Each<S> {
 impl<S> Job for Each<S> {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         while self.at < args.len() {
+            ctx.remember(args.from(self.at).step_by(self.stride).take(KEYS));
             for _ in 0..KEYS {
                 if self.at >= args.len() {
                     break;

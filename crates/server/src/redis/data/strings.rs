@@ -132,6 +132,7 @@ impl Job for Mget {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         loop {
             let mut keys = args.from(self.at).take(TOGETHER);
+            ctx.remember(args.from(self.at).take(TOGETHER));
             ahead::each(ctx.store, ctx.ns, &mut keys, |key, hint| {
                 match ctx.read_hinted(key, hint).filter(|entry| !is_hash(entry)) {
                     Some(entry) => ctx.whole(entry),

@@ -139,3 +139,17 @@ fn monitor_shows_commands_and_hides_passwords() {
         "nobody watches any more"
     );
 }
+
+#[test]
+fn monitor_counts_the_arguments_behind_many() {
+    let face = face();
+    let (mut watcher, mut client) = (TestClient::new(&face), TestClient::new(&face));
+    assert_eq!(watcher.say("monitor"), "+OK\r\n");
+    let keys = vec!["k".repeat(100); 10_000];
+    let words: String = keys.iter().map(|key| format!("$100\r\n{key}\r\n")).collect();
+    client.send(format!("*10001\r\n$6\r\nEXISTS\r\n{words}").as_bytes());
+    let line = watcher.mail();
+    assert!((64 << 10..70_000).contains(&line.len()), "{} bytes", line.len());
+    let shown = line.matches(&keys[0]).count();
+    assert!(line.ends_with(&format!(" \"... ({} more arguments)\"\r\n", 10_000 - shown)));
+}

@@ -142,3 +142,30 @@ fn long_keys_leave_the_table_when_they_take_too_much() {
     };
     assert_eq!(invalidated + (0..1000).map(write).sum::<usize>(), 1000);
 }
+
+/// They are remembered in parts, as they are read.
+#[test]
+fn all_of_many_keys_are_remembered() {
+    let face = face();
+    let (mut reader, mut writer) = (TestClient::new(&face).resp3(), TestClient::new(&face));
+    let keys: Vec<String> = (0..3000).map(|n| format!("k{n}")).collect();
+    assert_eq!(reader.say("client tracking on"), "+OK\r\n");
+    for command in ["mget", "exists", "multi\nmget"] {
+        reader.say(&format!("{command} {}", keys.join(" ")));
+        if command.starts_with("multi") {
+            reader.say("exec");
+        }
+        for key in ["k0", "k255", "k256", "k1500", "k2999"] {
+            assert_eq!(writer.say(&format!("set {key} v")), "+OK\r\n");
+            let told = format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n", key.len());
+            assert_eq!(reader.mail(), told, "{command}");
+        }
+    }
+    reader.say(&format!("hmget h {}", keys.join(" ")));
+    writer.say("hset h f v");
+    assert_eq!(reader.mail(), INVALID_A.replace("$1\r\na", "$1\r\nh"));
+    reader.say("client tracking off");
+    reader.say(&format!("mget {}", keys.join(" ")));
+    writer.say("set k0 v");
+    assert_eq!(reader.mail(), "");
+}
