@@ -388,7 +388,12 @@ pub(crate) fn want(wanted: &mut Wanted, command: &Command, args: &Args<'_>) {
     if !command.has(flag::WRITE | flag::READONLY) {
         return;
     }
-    command.key_places(args.len()).for_each(|place| wanted.key(args.get(place)));
+    for place in command.key_places(args.len()) {
+        if wanted.is_all() {
+            break;
+        }
+        wanted.key(args.get(place));
+    }
     if command.has(flag::WRITE) {
         wanted.writes();
         if command.first == 0 {

@@ -244,7 +244,7 @@ impl Wanted {
     /// Adds a key.
     pub(crate) fn key(&mut self, key: &[u8]) {
         self.keys += 1;
-        if self.keys > ALL_FROM {
+        if self.is_all() {
             return self.all();
         }
         let at = stripe(key);
@@ -253,8 +253,13 @@ impl Wanted {
 
     /// Adds every key.
     pub(crate) fn all(&mut self) {
-        self.keys = self.keys.max(1);
+        self.keys = ALL_FROM + 1;
         self.set.0 = [u64::MAX; WORDS];
+    }
+
+    /// Returns whether every key is wanted: further keys change nothing.
+    pub(crate) fn is_all(&self) -> bool {
+        self.keys > ALL_FROM
     }
 
     /// Marks the operation as a write.

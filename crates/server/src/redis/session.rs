@@ -69,6 +69,8 @@ pub(crate) struct Session {
 struct Large {
     bytes: Vec<u8>,
     held: Held,
+    /// The command is complete and decoded; it waits to be executed.
+    whole: bool,
 }
 
 impl Session {
@@ -177,9 +179,14 @@ impl Session {
             let Session { face, conn, decoder, large, dropped, .. } = self;
             let Some(large) = large else { return Turn::Used(used) };
             let decoder = decoder.get_or_insert_default();
-            let need = match decoder.step(&large.bytes, &limits) {
+            let step = match large.whole {
+                true => Step::Command { args: decoder.last(&large.bytes), used: 0 },
+                false => decoder.step(&large.bytes, &limits),
+            };
+            let need = match step {
                 Step::Command { args, .. } => {
                     // The hint belongs to an earlier command.
+                    large.whole = true;
                     (conn.hint, conn.stays) = (None, true);
                     if !run(face, conn, &args, now, out, dropped) {
                         return Turn::Later(used, conn.looks_again());
@@ -220,7 +227,7 @@ impl Session {
         let Session { conn, decoder, large, .. } = self;
         let new = || {
             let held = Held::new(&conn.known.client, Place::Heap);
-            Box::new(Large { bytes: Vec::new(), held })
+            Box::new(Large { bytes: Vec::new(), whole: false, held })
         };
         let Large { bytes, held } = &mut **large.get_or_insert_with(new);
         if bytes.capacity() - bytes.len() < input.len() {
