@@ -164,6 +164,29 @@ fn answers_that_nobody_takes() {
     site.crowd("composed answers", redis, b"", &command(&["INFO"]).repeat(300), 10);
 }
 
+/// A command whose last word comes so many times.
+fn many(words: &[&str], word: &str, times: usize) -> Vec<u8> {
+    command(&[words, &vec![word; times][..]].concat())
+}
+
+#[test]
+fn answers_that_many_have_composed_at_once() {
+    let mut site = Site::start();
+    let (redis, memcached) = (site.larder.face("redis"), site.larder.face("memcached"));
+    let field = "v".repeat(33_000);
+    assert_eq!(site.redis.ask(&["HSET", "h", "f", &field]).text(), "1");
+    let fields = many(&["HMGET", "h"], "f", 250);
+    site.crowd("fields", redis, b"", &fields, 2);
+    let (multi, exec) = (command(&["MULTI"]), command(&["EXEC"]));
+    let transaction = [&multi[..], &fields, &command(&["HGETALL", "h"]), &exec].concat();
+    site.crowd("answers to transactions", redis, b"", &transaction, 2);
+    assert_eq!(site.redis.ask(&["SET", "small", &field[..4000]]).text(), "OK");
+    site.crowd("values", redis, b"", &many(&["MGET"], "small", 2000), 2);
+    site.crowd("lists of clients", redis, b"", &command(&["CLIENT", "LIST"]), 2);
+    site.memcached.expect(format!("set m 0 0 4000\r\n{}\r\n", &field[..4000]), "STORED\r\n");
+    site.crowd("values", memcached, b"", format!("get{}\r\n", " m".repeat(1000)).as_bytes(), 2);
+}
+
 #[test]
 fn messages_that_nobody_takes() {
     let mut site = Site::start();

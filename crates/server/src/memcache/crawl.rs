@@ -13,6 +13,7 @@ use std::{
     ops::ControlFlow,
 };
 
+use larder_proto::memcache::MAX_KEY;
 use larder_store::{Cursor, EntryInfo, Keep};
 
 use super::{
@@ -90,6 +91,15 @@ impl Walk {
     /// `stats largest` with `limit` items.
     pub(crate) fn largest(limit: usize, form: Form) -> Self {
         Self::new(Kind::Largest { limit, found: BinaryHeap::new() }, form)
+    }
+
+    /// Bytes of the gathered entries.
+    pub(crate) fn memory(&self) -> usize {
+        match &self.kind {
+            Kind::Metadump | Kind::Mgdump | Kind::Cachedump { .. } => 0,
+            Kind::Sizes(columns) => columns.len() * 2 * size_of::<(u64, u64)>(),
+            Kind::Largest { found, .. } => found.len() * (size_of::<(u64, Vec<u8>)>() + MAX_KEY),
+        }
     }
 
     /// Composes the next part of the answer. Returns true at its end; false: send the part and call

@@ -47,7 +47,7 @@ pub(crate) use session::Session;
 use crate::{
     clock::Ms,
     object::ahead::Ahead,
-    object::{self, COMMANDS, Client, Clients, Limits, room::Room, stop::StopHandle},
+    object::{self, COMMANDS, Client, Clients, Limits, TurnTime, room::Room, stop::StopHandle},
     settings::{DEFAULT_REQUESTS_PER_EVENT, MemcachedSettings},
 };
 
@@ -179,6 +179,8 @@ pub(crate) struct Face {
     reloads: Cell<u64>,
     /// Look-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
+    /// Time of the current turn.
+    pub(crate) turn_time: TurnTime,
     /// Copy of `settings.cas`, read by every answer with a version.
     pub(crate) cas: Cell<bool>,
     /// Copy of `settings.item_size`, read by every store command.
@@ -196,6 +198,7 @@ impl Face {
             counters: shared.counters.get(worker).cloned().unwrap_or_default(),
             stats: shared.stats.worker(worker),
             ahead: RefCell::default(),
+            turn_time: TurnTime::default(),
             segment: shared.store.totals().segment,
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
             cas: Cell::new(settings.cas),

@@ -384,6 +384,7 @@ fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
         if len > JOINED || !fits(face, write.key, entry.flags(), len) {
             return Stored::NotStored;
         }
+        face.turn_time.copied(len);
         let (old, new) = (entry.chunks(), value.iter().copied());
         let parts: Vec<&[u8]> = if write.mode == Mode::Append {
             old.chain(new).collect()

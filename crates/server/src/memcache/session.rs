@@ -32,7 +32,7 @@ use super::{
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{Client, Sent, Turn, ahead::First},
+    object::{Client, Sent, Turn, TurnTime, ahead::First},
     settings::WireProtocol,
 };
 
@@ -324,6 +324,11 @@ impl crate::object::Session for Session {
         self.step(input, now, out)
     }
 
+    #[inline]
+    fn turn_time(&self) -> &TurnTime {
+        &self.face.turn_time
+    }
+
     fn fetch(&mut self, input: &[u8]) {
         if let (Protocol::Text, State::Ready, Some(key)) =
             (&self.protocol, &self.state, first_key(input))
@@ -349,6 +354,10 @@ impl crate::object::Session for Session {
         counters.bytes_read.add(batch.received);
         counters.bytes_written.add(batch.written);
         self.face.stats.latency.record(batch.micros);
+    }
+
+    fn kept(&self) -> u64 {
+        if let State::Walk(walk) = &self.state { walk.memory() as u64 } else { 0 }
     }
 
     fn awaits(&self) -> bool {

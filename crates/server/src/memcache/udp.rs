@@ -64,7 +64,7 @@ pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
         face.stats.datagram.store(clock.at(begun), Relaxed);
         let client = face.shared.clients.enter(Peer::Udp(from), local.clone(), clock.at(begun));
         let mut session = face.session(client.clone()).for_datagram();
-        execute(&mut session, commands, clock.at(begun), &mut out, &mut answer);
+        execute(&mut session, commands, clock.at(begun), &mut out, &mut answer).await;
         // A send error loses the answer, as with any datagram.
         let written = send(&socket, from, id, &answer).await.unwrap_or(0);
         session.sent(Sent { micros: clock.micros() - begun, received: len as u64, written });
@@ -84,8 +84,8 @@ fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
 }
 
 /// Executes the complete commands of `commands` in order. The answers replace the content of
-/// `answer`.
-fn execute(
+/// `answer`. Other clients get their turn between long commands.
+async fn execute(
     session: &mut impl crate::object::Session,
     commands: &[u8],
     now: Ms,
@@ -94,6 +94,7 @@ fn execute(
 ) {
     answer.clear();
     let mut rest = commands;
+    session.turn_time().begin();
     loop {
         let turn = session.turn(rest, now, out);
         if answer.len() as u64 + out.pending() > MAX_ANSWER as u64 {
@@ -107,6 +108,10 @@ fn execute(
                 gather(out, answer);
             }
             Turn::More(_) | Turn::Later(..) | Turn::Close => return gather(out, answer),
+        }
+        if matches!(turn, Turn::Flush(_) | Turn::Again(_)) || session.turn_time().is_over() {
+            tokio::task::yield_now().await;
+            session.turn_time().begin();
         }
     }
 }
@@ -149,11 +154,13 @@ fn frame(into: &mut Vec<u8>, id: u16, sequence: usize, total: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::TurnTime;
 
     /// Answers each byte with a reply; `w` with three parts of 100 KiB.
     #[derive(Default)]
     struct Echo {
         long: u32,
+        turn_time: TurnTime,
     }
 
     impl crate::object::Session for Echo {
@@ -178,6 +185,10 @@ mod tests {
             }
         }
 
+        fn turn_time(&self) -> &TurnTime {
+            &self.turn_time
+        }
+
         fn fetch(&mut self, _input: &[u8]) {}
 
         fn fetch_record(&mut self) {}
@@ -193,7 +204,8 @@ mod tests {
 
     fn answered(commands: &[u8]) -> Vec<u8> {
         let (mut out, mut answer) = (Out::default(), b"left over".to_vec());
-        execute(&mut Echo::default(), commands, 0, &mut out, &mut answer);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(execute(&mut Echo::default(), commands, 0, &mut out, &mut answer));
         assert!(out.is_empty());
         answer
     }

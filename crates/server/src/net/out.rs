@@ -114,16 +114,15 @@ impl Out {
         self.queued + (self.scratch.len() - self.covered) as u64 - sent
     }
 
-    /// Composed bytes, those already sent of an unfinished batch included: the memory it takes
-    /// besides the store's.
+    /// Composed bytes and the lists of values, those already sent of an unfinished batch included:
+    /// the memory it takes besides the store's.
     pub(crate) fn composed(&self) -> u64 {
-        self.scratch.len() as u64
+        (self.scratch.len() + lists(self.pieces.len(), self.entries.len())) as u64
     }
 
-    /// The memory that it has: composed bytes, whatever they are, and the lists of values.
+    /// The memory that it has for that.
     pub(crate) fn capacity(&self) -> u64 {
-        let lists = self.pieces.capacity() * size_of::<Piece>()
-            + self.entries.capacity() * size_of::<Entry<'static>>();
+        let lists = lists(self.pieces.capacity(), self.entries.capacity());
         (self.scratch.capacity() + lists) as u64
     }
 
@@ -327,6 +326,11 @@ impl Out {
 
     /// Forgets what was composed since, of which nothing may have been sent.
     pub(crate) fn truncate(&mut self, mark: Mark) {
+        let (pieces, entries) = (self.pieces.len(), self.entries.len());
+        if self.scratch.len() < mark.scratch || pieces < mark.pieces || entries < mark.entries {
+            // Everything was dropped meanwhile.
+            return self.clear();
+        }
         self.scratch.truncate(mark.scratch);
         self.scratch.shrink_to(KEPT);
         self.pieces.truncate(mark.pieces);
@@ -432,6 +436,11 @@ impl Out {
             self.scratch = Vec::with_capacity(4096);
         }
     }
+}
+
+/// Bytes of lists of so many pieces and entries.
+fn lists(pieces: usize, entries: usize) -> usize {
+    pieces * size_of::<Piece>() + entries * size_of::<Entry<'static>>()
 }
 
 /// Appends the bytes `from..to` of a stored value to `into`.

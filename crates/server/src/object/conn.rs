@@ -91,7 +91,7 @@ struct Conn<S> {
     begun: Option<Begun>,
     /// Bytes received since it connected.
     come: u64,
-    /// Bytes of the buffers while it waits for more.
+    /// Bytes of the buffers while the connection waits, or others have their turn.
     held: Held,
     /// Bytes that wait for their round.
     received: usize,
@@ -174,12 +174,15 @@ impl<S: Session + 'static> Connection for Conn<S> {
         let answered = self.finish_now(&mut batch);
         let work = Work {
             // Mail alone is work, too.
-            commands: batch.commands.max(1),
+            commands: batch.commands.max(1) + self.session.turn_time().commands(),
             bytes: batch.received + batch.written,
             ..Work::default()
         };
-        let next = if answered { self.wait_again() } else { Next::Task(Ok(Woken::Begun(batch))) };
-        (work, next)
+        if answered {
+            return (work, self.wait_again());
+        }
+        self.hold_or_end();
+        (work, Next::Task(Ok(Woken::Begun(batch))))
     }
 
     /// [`Limits::idle`] may have changed.
@@ -304,7 +307,7 @@ impl<S: Session> Conn<S> {
         self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
     }
 
-    /// Counts the buffer that is kept while nothing is done.
+    /// Counts the buffers that the connection keeps while it does nothing.
     fn hold_buffers(&mut self) -> Result<(), Ended> {
         let session = &self.session;
         let bytes = self.buffers.as_ref().map_or(0, |buffers| {
@@ -312,6 +315,18 @@ impl<S: Session> Conn<S> {
         });
         self.client.settle();
         if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
+    }
+
+    /// Counts the buffers before others have their turn. A client without room is closed: a begun
+    /// command still runs to its end, but its answers are dropped at once, since the task that
+    /// closes the connection may run much later.
+    fn hold_or_end(&mut self) {
+        if self.hold_buffers().is_err() {
+            self.client.kill();
+        }
+        if let Some(buffers) = self.buffers.as_mut().filter(|_| self.client.is_killed()) {
+            buffers.out.clear();
+        }
     }
 
     /// Waits on, or says why not.

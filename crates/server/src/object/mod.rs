@@ -11,10 +11,12 @@ pub(crate) mod face;
 pub(crate) mod hot;
 pub(crate) mod room;
 pub(crate) mod stop;
+pub(crate) mod turn_time;
 
 pub(crate) use client::{Client, Clients, Peer};
 pub(crate) use conn::End;
 pub(crate) use face::{Face, Shared};
+pub(crate) use turn_time::TurnTime;
 
 use crate::{clock::Ms, net::out::Out};
 
@@ -54,6 +56,9 @@ pub(crate) trait Session {
     /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of
     /// a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
+
+    /// The time of its worker's current turn, to which its commands add theirs.
+    fn turn_time(&self) -> &TurnTime;
 
     /// Bytes came, and are taken up together with others': time to have memory fetched.
     fn fetch(&mut self, input: &[u8]);

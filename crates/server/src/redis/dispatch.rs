@@ -35,6 +35,8 @@ pub(crate) const COMMANDS: usize = 256;
 const SAMPLE: u32 = 16;
 /// Maximum of arguments of a write that counts as fast.
 const QUICK_ARGS: usize = 8;
+/// The same of one of Redis's fast commands: MGET of more keys is timed.
+const FAST_ARGS: usize = 64;
 /// If the slow log's threshold is below this (microseconds), every command is timed.
 const CURIOUS: u64 = 1000;
 /// Bytes of a command's arguments shown in "unknown command".
@@ -358,7 +360,9 @@ pub(crate) fn resume(
         running.begun = again;
     }
     running.begun.progress = progress;
-    running.micros += face.clock.micros().saturating_sub(start);
+    let micros = face.clock.micros().saturating_sub(start);
+    running.micros += micros;
+    face.turn_time.took(micros);
     let Some(command) = running_command(args).filter(|_| progress == Progress::Done) else {
         running.is_silent &= out.scratch().len() == at;
         return progress == Progress::Done;
@@ -439,6 +443,7 @@ pub(crate) fn call(
     }
     if weight > 0 {
         let micros = face.clock.micros().saturating_sub(start);
+        face.turn_time.took(micros);
         counter.micros.add(micros * u64::from(weight));
         if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
             shared.slowlog.note(&shared.config, conn, args, now, micros);
@@ -450,15 +455,14 @@ pub(crate) fn call(
     }
 }
 
-/// Returns whether a command is fast: Redis's fast commands, and writes of one key with few
-/// arguments, such as SET.
+/// Returns whether a command is fast: Redis's fast commands with few arguments, except PUBLISH, and
+/// writes of one key with few arguments, such as SET.
 #[inline]
 fn is_quick(command: &Command, args: &Args<'_>) -> bool {
-    command.has(flag::FAST)
-        || (command.has(flag::WRITE)
-            && command.first == 1
-            && command.last == 1
-            && args.len() <= QUICK_ARGS)
+    if command.has(flag::FAST) {
+        return args.len() <= FAST_ARGS && !command.has(flag::PUBSUB);
+    }
+    command.has(flag::WRITE) && command.first == 1 && command.last == 1 && args.len() <= QUICK_ARGS
 }
 
 #[cold]

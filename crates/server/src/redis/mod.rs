@@ -7,7 +7,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `session.rs`, `state.rs`, `known.rs` | one connection: bytes, private and public state |
+//! | `session.rs`, `muted.rs`, `state.rs`, `known.rs` | one connection: bytes, private and public state |
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
 //! | `job.rs` | commands in steps |
@@ -32,6 +32,7 @@ mod known;
 mod locks;
 mod monitor;
 mod multi;
+mod muted;
 mod names;
 mod notify;
 mod on_demand;

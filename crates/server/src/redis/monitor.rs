@@ -81,6 +81,7 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
     if command.has(flag::SKIP_MONITOR | flag::ADMIN) {
         return;
     }
+    let start = face.clock.micros();
     let mut line = Vec::with_capacity(128);
     let micros = face.wall_micros();
     line.push(b'+');
@@ -90,12 +91,12 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
             .as_bytes(),
     );
     for (at, arg) in args.from(0).enumerate() {
-        line.push(b' ');
         if line.len() > LINE {
             let more = format!(" \"... ({} more arguments)\"", args.len() - at);
             line.extend_from_slice(more.as_bytes());
             break;
         }
+        line.push(b' ');
         quote(
             if is_secret(args, at) { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] },
             &mut line,
@@ -109,6 +110,7 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
             known.push(&line, limit);
         }
     }
+    face.turn_time.took(face.clock.micros().saturating_sub(start));
 }
 
 fn shown_address(client: &Client) -> String {

@@ -11,7 +11,7 @@ use crate::{
     clock::Ms,
     net::out::Out,
     object::{
-        self, Client, Peer, Sent, Turn, WINDOW,
+        self, Client, Peer, Sent, Turn, TurnTime, WINDOW,
         ahead::First,
         room::{Held, Place},
     },
@@ -22,6 +22,7 @@ use super::{
     job::Progress,
     known::Known,
     monitor, multi,
+    muted::{drop_answers, target},
     shared::Face,
     state::{Answers, Conn, gate},
 };
@@ -68,9 +69,9 @@ pub(crate) struct Session {
 /// A long command in collection.
 struct Large {
     bytes: Vec<u8>,
-    held: Held,
     /// The command is complete and decoded; it waits to be executed.
     whole: bool,
+    held: Held,
 }
 
 impl Session {
@@ -185,8 +186,8 @@ impl Session {
             };
             let need = match step {
                 Step::Command { args, .. } => {
-                    // The hint belongs to an earlier command.
                     large.whole = true;
+                    // The hint belongs to an earlier command.
                     (conn.hint, conn.stays) = (None, true);
                     if !run(face, conn, &args, now, out, dropped) {
                         return Turn::Later(used, conn.looks_again());
@@ -229,7 +230,7 @@ impl Session {
             let held = Held::new(&conn.known.client, Place::Heap);
             Box::new(Large { bytes: Vec::new(), whole: false, held })
         };
-        let Large { bytes, held } = &mut **large.get_or_insert_with(new);
+        let Large { bytes, held, .. } = &mut **large.get_or_insert_with(new);
         if bytes.capacity() - bytes.len() < input.len() {
             let much = (bytes.len() + input.len()).max(GROWTH);
             let more = need.saturating_sub(bytes.len()).min(much).max(input.len());
@@ -296,20 +297,6 @@ impl Session {
 
 /// Value before the first command: CLIENT LIST shows `NULL`.
 const NO_COMMAND: u16 = u16::MAX;
-
-/// The buffer for a command's answers.
-#[inline]
-fn target<'o>(muted: bool, dropped: &'o mut Option<Box<Out>>, out: &'o mut Out) -> &'o mut Out {
-    if muted { dropped.get_or_insert_default() } else { out }
-}
-
-/// Drops suppressed answers.
-#[inline]
-fn drop_answers(dropped: &mut Option<Box<Out>>) {
-    if let Some(dropped) = dropped {
-        dropped.clear();
-    }
-}
 
 /// Executes a command; its answers go to `out` or are dropped. False: it must wait.
 #[inline]
@@ -425,6 +412,11 @@ impl object::Session for Session {
         }
     }
 
+    #[inline]
+    fn turn_time(&self) -> &TurnTime {
+        &self.face.turn_time
+    }
+
     fn fetch(&mut self, input: &[u8]) {
         if let Some((key, _)) = resp::ahead(input).filter(|_| self.is_between_commands()) {
             self.first.fetch(self.face.shared.store, self.conn.ns, key);
@@ -440,7 +432,8 @@ impl object::Session for Session {
     }
 
     fn kept(&self) -> u64 {
-        self.decoder.as_ref().map_or(0, |decoder| decoder.kept()) as u64
+        let decoder = self.decoder.as_ref().filter(|_| self.large.is_none());
+        decoder.map_or(0, |decoder| decoder.kept()) as u64
     }
 
     fn sent(&mut self, batch: Sent) {

@@ -14,7 +14,10 @@ use larder_store::{Cause, Evicted, MAX_KEY, Namespace, Store};
 
 use crate::{
     clock::{Clock, Ms},
-    object::{self, COMMANDS, Client, Clients, Limits, ahead::Ahead, room::Room, stop::StopHandle},
+    object::{
+        self, COMMANDS, Client, Clients, Limits, TurnTime, ahead::Ahead, room::Room,
+        stop::StopHandle,
+    },
     settings::RedisSettings,
 };
 
@@ -202,6 +205,8 @@ pub(crate) struct Face {
     pub(crate) clock: Clock,
     /// Sample-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
+    /// Time of the current turn.
+    pub(crate) turn_time: TurnTime,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
     /// Unused decoders.
     #[allow(clippy::vec_box)] // moved as a box for every batch
@@ -219,6 +224,7 @@ impl Face {
             counters: shared.counters[worker % shared.workers.max(1)].clone(),
             clock: shared.clock,
             ahead: RefCell::default(),
+            turn_time: TurnTime::default(),
             handlers: dispatch::handlers(),
             decoders: RefCell::default(),
             item: shared.settings.item_size.min(shared.clients.room().item()).max(LEAST_ITEM),

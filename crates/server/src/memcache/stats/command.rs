@@ -14,6 +14,9 @@ const LARGEST: (usize, usize) = (20, 1000);
 /// Answer of `stats detail` to anything except on, off and dump.
 const DETAIL_USAGE: &str = "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 
+/// Estimated time of an answer, in microseconds.
+const STATS: u64 = 250;
+
 /// Answers `stats <args>`. A returned walk is an unfinished answer: continue it with
 /// [`Walk::step`].
 pub(crate) fn command(
@@ -26,6 +29,7 @@ pub(crate) fn command(
 ) -> Option<Walk> {
     let mut words = args.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let (first, second, third) = (words.next(), words.next(), words.next());
+    face.turn_time.took(STATS);
     let lines = &mut Lines::new(out.scratch(), form);
     match first.unwrap_or_default() {
         b"" => general::write(face, lines, now),

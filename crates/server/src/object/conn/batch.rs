@@ -57,6 +57,7 @@ impl<S: Session> Conn<S> {
         self.want = 0;
         self.streak.1 += received;
         let (limits, took) = (self.limits.get(), Took::All { want: 0 });
+        self.session.turn_time().begin();
         let mut batch =
             Batch { began, now, limits, commands: 0, received, written: 0, high: HIGH_WATER, took };
         self.take_up(&mut batch);
@@ -92,23 +93,22 @@ impl<S: Session> Conn<S> {
     pub(super) async fn finish(&mut self, mut batch: Batch) -> Result<bool, Ended> {
         loop {
             while batch.took == Took::Again {
-                self.streak = (0, 0);
-                tokio::task::yield_now().await;
-                batch.now = self.conns.clock.now();
+                self.pause(&mut batch).await;
                 self.take_up(&mut batch);
+            }
+            if self.client.is_killed() {
+                return Err(Ended::Closed);
             }
             let flushed = self.flush(&batch.limits, batch.took).await?;
             batch.written += flushed.sent;
             batch.high = HIGH_WATER + flushed.left;
             // A part of a long answer is a turn's work, however little of it was to be sent.
-            let turn = batch.took == Took::Part;
+            let turn = batch.took == Took::Part || self.session.turn_time().is_over();
             if self.streak.0 >= batch.most() || self.streak.1 >= TURN_BYTES || turn {
                 if self.streak.0 >= batch.most() {
                     self.session.yielded();
                 }
-                self.streak = (0, 0);
-                tokio::task::yield_now().await;
-                batch.now = self.conns.clock.now();
+                self.pause(&mut batch).await;
             }
             match batch.took {
                 Took::All { want } if !flushed.received => {
@@ -131,6 +131,15 @@ impl<S: Session> Conn<S> {
             }
             self.take_up(&mut batch);
         }
+    }
+
+    /// Gives others their turn.
+    async fn pause(&mut self, batch: &mut Batch) {
+        self.streak = (0, 0);
+        self.hold_or_end();
+        tokio::task::yield_now().await;
+        self.session.turn_time().begin();
+        batch.now = self.conns.clock.now();
     }
 
     /// All of a batch is answered.
@@ -235,9 +244,9 @@ pub(super) enum Took {
     Last,
 }
 
-/// Takes up commands until none is whole, more than `high` bytes wait to be sent, or `commands` is
-/// a multiple of `most`. `again`: the session is in the middle of an answer, and goes on without
-/// new bytes.
+/// Takes up commands until none is whole, more than `high` bytes wait to be sent, `commands` is a
+/// multiple of `most`, or the turn's time is over. `again`: the session is in the middle of an
+/// answer, and goes on without new bytes.
 fn take_up<S: Session>(
     buffers: &mut IoBuffers,
     session: &mut S,
@@ -256,7 +265,9 @@ fn take_up<S: Session>(
                 buffers.at = used(buffers.at, n);
                 *commands += 1;
                 if buffers.at < len
-                    && (commands.is_multiple_of(most) || buffers.out.pending() > high)
+                    && (commands.is_multiple_of(most)
+                        || buffers.out.pending() > high
+                        || session.turn_time().is_over())
                 {
                     return Took::Enough;
                 }

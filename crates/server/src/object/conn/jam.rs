@@ -39,32 +39,20 @@ pub(super) struct Jam {
     mark: Mark,
     /// The client has ended its side.
     eof: bool,
-    /// The content of the buffers was counted.
-    counted: bool,
-    /// There is no room for more than that.
+    /// There is no room for more than was counted.
     full: bool,
 }
 
 impl Jam {
     fn new(conns: Rc<Conns>) -> Box<Self> {
-        Box::new(Jam {
-            conns,
-            sent: 0,
-            received: 0,
-            mark: None,
-            eof: false,
-            counted: false,
-            full: false,
-        })
+        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, full: false })
     }
 
-    /// Counts the bytes of the buffers. Where there is no room for it, it was taken up before that
-    /// was known: nothing is added to it. False: it was too much from the start.
-    fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) -> bool {
+    /// Counts the bytes of the buffers. Where there is no room for what was received meanwhile,
+    /// nothing is added to it.
+    fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) {
         let bytes = buffers.buf.capacity() as u64 + buffers.out.capacity();
         self.full = !held.resize(bytes);
-        self.counted |= !self.full;
-        self.counted
     }
 
     /// May answers be gathered, and how many bytes may be received?
@@ -105,10 +93,12 @@ impl<S: Session> Conn<S> {
         let jam = jam.get_or_insert_with(|| Jam::new(conns.clone()));
         jam.sent += sent;
         let mut received = false;
+        jam.hold(buffers, held);
+        if jam.full {
+            // There is no room for the composed answers.
+            return Err(Ended::Closed);
+        }
         loop {
-            if !jam.hold(buffers, held) {
-                return Err(Ended::Closed);
-            }
             let (gathers, room) = jam.room(buffers, limits, took);
             if gathers && (received || took == Took::Enough) {
                 break;
@@ -160,6 +150,7 @@ impl<S: Session> Conn<S> {
                 }
                 Err(unsent) => error = unsent,
             }
+            jam.hold(buffers, held);
         }
         Ok(Flushed { sent, left: buffers.out.pending(), received })
     }

@@ -1,6 +1,7 @@
 //! The loop over real sockets, with a session that answers lines.
 
 mod admission;
+mod composed;
 
 use std::{
     cell::RefCell,
@@ -25,7 +26,7 @@ use crate::{
         out::Out,
         stream::{Kind, Stream},
     },
-    object::{Clients, HIGH_WATER, Peer, Sent, Turn},
+    object::{Clients, HIGH_WATER, Peer, Sent, Turn, TurnTime},
 };
 
 const LIMITS: Limits = Limits {
@@ -40,6 +41,8 @@ const LIMITS: Limits = Limits {
 };
 /// One turn's part of a long answer.
 const PART: usize = 1024;
+/// Bytes of a step of an answer.
+const STEP: usize = 100_000;
 
 /// Record of a session's calls, for the test.
 #[derive(Default)]
@@ -52,12 +55,15 @@ struct Seen {
     most_pending: Cell<u64>,
 }
 
-/// Echoes lines. `long N`: an answer of N parts; `mail X`: somebody sends the client X meanwhile;
-/// `quit`; `panic`.
+/// Echoes lines. `long N`: an answer of N parts; `steps N`: one of N steps of [`STEP`] bytes each,
+/// none of which is sent before the last; `mail X`: somebody sends the client X meanwhile; `quit`;
+/// `panic`.
 struct Echo {
     client: Arc<Client>,
     seen: Rc<Seen>,
     parts: usize,
+    steps: usize,
+    turn_time: TurnTime,
 }
 
 impl Session for Echo {
@@ -67,12 +73,19 @@ impl Session for Echo {
         if self.parts > 0 {
             return self.go_on(0, out);
         }
+        if self.steps > 0 {
+            return self.step(0, out);
+        }
         let Some(end) = input.iter().position(|&byte| byte == b'\n') else { return Turn::More(0) };
         let (line, used) = (&input[..end], end + 1);
         let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
         if let Some(parts) = line.strip_prefix(b"long ").and_then(number) {
             self.parts = parts;
             return self.go_on(used, out);
+        }
+        if let Some(steps) = line.strip_prefix(b"steps ").and_then(number) {
+            self.steps = steps;
+            return self.step(used, out);
         }
         if let Some(mail) = line.strip_prefix(b"mail ") {
             assert!(self.client.push(mail, 100));
@@ -87,6 +100,10 @@ impl Session for Echo {
         }
         out.scratch().extend_from_slice(&input[..used]);
         Turn::Used(used)
+    }
+
+    fn turn_time(&self) -> &TurnTime {
+        &self.turn_time
     }
 
     fn fetch(&mut self, _input: &[u8]) {}
@@ -107,6 +124,16 @@ impl Session for Echo {
 }
 
 impl Echo {
+    fn new(client: Arc<Client>, seen: Rc<Seen>) -> Echo {
+        Echo { client, seen, parts: 0, steps: 0, turn_time: TurnTime::default() }
+    }
+
+    fn step(&mut self, used: usize, out: &mut Out) -> Turn {
+        self.steps -= 1;
+        out.scratch().extend_from_slice(&[b's'; STEP]);
+        if self.steps > 0 { Turn::Again(used) } else { Turn::Used(used) }
+    }
+
     fn go_on(&mut self, used: usize, out: &mut Out) -> Turn {
         while self.parts > 0 {
             if out.pending() > HIGH_WATER {
@@ -179,14 +206,24 @@ fn pair(sockets: Sockets, limits: Limits) -> Pair {
 }
 
 /// The same beside others.
-fn pair_on(conns: &Rc<Conns>, Sockets(far, near, kind): Sockets, limits: Limits) -> Pair {
+fn pair_on(conns: &Rc<Conns>, sockets: Sockets, limits: Limits) -> Pair {
+    pair_of(conns, &Clients::default(), sockets, limits)
+}
+
+/// The same with a client among others.
+fn pair_of(
+    conns: &Rc<Conns>,
+    clients: &Clients,
+    Sockets(far, near, kind): Sockets,
+    limits: Limits,
+) -> Pair {
     let stream = |socket| Stream::new(&conns.reactor, socket, kind).expect("registered");
     let (far, near) = (stream(far), stream(near));
-    let client = Clients::default().enter(Peer::Unix, "here".into(), conns.clock.now());
+    let client = clients.enter(Peer::Unix, "here".into(), conns.clock.now());
     let seen = Rc::new(Seen::default());
     let tracked = conns.track();
     let watch = tracked.watch.clone();
-    let session = Echo { client: client.clone(), seen: seen.clone(), parts: 0 };
+    let session = Echo::new(client.clone(), seen.clone());
     let (tell, told) = oneshot::channel();
     let leaving = Box::new(Left(End::Closed, Some(tell)));
     open(tracked, near, session, client.clone(), Rc::new(Cell::new(limits)), leaving);
@@ -472,7 +509,7 @@ fn mail_alone_counts_as_work() {
         let conns = conns();
         let (tracked, Sockets(_far, near, kind)) = (conns.track(), unix());
         let stream = Stream::new(&conns.reactor, near, kind).expect("registered");
-        let session = Echo { client: client.clone(), seen: Rc::default(), parts: 0 };
+        let session = Echo::new(client.clone(), Rc::default());
         let limits = Rc::new(Cell::new(LIMITS));
         let (tell, _told) = oneshot::channel();
         let leaving = Box::new(Left(End::Closed, Some(tell)));

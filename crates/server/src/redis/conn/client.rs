@@ -181,13 +181,15 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     } else {
         return ctx.reply().error("ERR syntax error");
     };
-    ctx.go(ClientList { left: chosen.into_iter(), lines: String::new() }, args);
+    let from = ctx.out.scratch().len();
+    ctx.go(ClientList { left: chosen.into_iter(), from }, args);
 }
 
 /// A CLIENT LIST in progress.
 struct ClientList {
     left: std::vec::IntoIter<Arc<Known>>,
-    lines: String,
+    /// Position of the first line in the composed answers.
+    from: usize,
 }
 
 impl Job for ClientList {
@@ -196,13 +198,22 @@ impl Job for ClientList {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        // An overlong transaction has dropped the composed answers.
+        self.from = self.from.min(ctx.out.scratch().len());
         for (nth, known) in self.left.by_ref().enumerate() {
-            self.lines.push_str(&describe(&known, ctx.now));
-            if nth % 64 == 63 && ctx.is_over() {
-                return Progress::Again;
+            ctx.out.scratch().extend_from_slice(describe(&known, ctx.now).as_bytes());
+            if nth % 64 == 63 {
+                if ctx.overflows() {
+                    ctx.out.scratch().truncate(self.from);
+                    return Progress::Done;
+                }
+                if ctx.is_over() {
+                    return Progress::Again;
+                }
             }
         }
-        ctx.reply().verbatim("txt", self.lines.as_bytes());
+        let lines = ctx.out.scratch().split_off(self.from);
+        ctx.reply().verbatim("txt", &lines);
         Progress::Done
     }
 }

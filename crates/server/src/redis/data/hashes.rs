@@ -36,16 +36,6 @@ impl From<Damaged> for Refused {
     }
 }
 
-/// The entry, if it is a hash.
-fn only_hash(entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
-    match entry {
-        Some(entry) if !is_hash(&entry) => Err(WRONG_TYPE.into()),
-        // This face did not write it.
-        Some(entry) if entry.len() > MOST_BYTES => Err(TOO_LARGE.into()),
-        other => Ok(other),
-    }
-}
-
 /// Parses a record.
 pub(super) fn read(record: &[u8]) -> Outcome<Hash<'_>> {
     let found = Hash::read(record)?;
@@ -55,12 +45,30 @@ pub(super) fn read(record: &[u8]) -> Outcome<Hash<'_>> {
 impl Ctx<'_> {
     /// Looks a hash up for reading.
     pub(super) fn read_hash(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
-        only_hash(self.read(key))
+        let entry = self.read(key);
+        self.only_hash(entry)
     }
 
     /// Looks a hash up for writing.
     pub(super) fn look_hash(&self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
-        only_hash(self.look(key))
+        self.only_hash(self.look(key))
+    }
+
+    /// The entry, if it is a hash.
+    fn only_hash(&self, entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
+        let Some(entry) = entry else { return Ok(None) };
+        if !is_hash(&entry) {
+            return Err(WRONG_TYPE.into());
+        }
+        // The memcached face may have written it.
+        if entry.len() > MOST_BYTES {
+            return Err(TOO_LARGE.into());
+        }
+        if entry.head().len() as u64 != entry.len() {
+            // The command joins the pieces.
+            self.face.turn_time.copied(entry.len());
+        }
+        Ok(Some(entry))
     }
 }
 
@@ -98,6 +106,7 @@ pub(super) fn change(
     if size > MOST_BYTES || merged.count() > MOST_FIELDS {
         return Err(TOO_LARGE.into());
     }
+    ctx.face.turn_time.copied(size);
     let expires = old.and_then(|entry| entry.expires());
     let put = Put { value: &parts, flags: hash::FLAGS, expires, ..Put::default() };
     let version = ctx.replace(key, old, put)?;

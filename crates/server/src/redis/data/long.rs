@@ -144,6 +144,7 @@ impl Ctx<'_> {
             self.go(WriteLong { writing, again, end: Some(end) }, args);
             return Ok(Some(()));
         }
+        self.face.turn_time.copied(layout.len);
         let (mut parts, mut at) = (Vec::new(), 0);
         while at < layout.len {
             let piece = layout.piece(args, at);

@@ -63,6 +63,8 @@ pub(super) struct TestClient {
     /// Received bytes that are not used yet.
     input: Vec<u8>,
     pub(super) closed: bool,
+    /// How often others had their turn between two commands.
+    pub(super) yields: usize,
     pub(super) now: Ms,
 }
 
@@ -75,7 +77,7 @@ impl TestClient {
         let address: SocketAddr = address.parse().unwrap();
         let client = face.shared.clients.enter(Peer::Tcp(address), "127.0.0.1:6379".into(), NOW);
         let session = face.session(client.clone());
-        TestClient { inner: client, session, input: Vec::new(), closed: false, now: NOW }
+        TestClient { inner: client, session, input: Vec::new(), closed: false, yields: 0, now: NOW }
     }
 
     /// Sends raw bytes; returns the answers so far and the messages.
@@ -84,6 +86,7 @@ impl TestClient {
         // As in a round of several connections.
         self.session.fetch(&self.input);
         self.session.fetch_record();
+        self.session.turn_time().begin();
         let (mut out, mut sent) = (Out::default(), Vec::new());
         while !self.closed {
             match self.session.turn(&self.input, self.now, &mut out) {
@@ -91,6 +94,10 @@ impl TestClient {
                     self.input.drain(..used);
                     if self.input.is_empty() {
                         break;
+                    }
+                    if self.session.turn_time().is_over() {
+                        self.yields += 1;
+                        self.session.turn_time().begin();
                     }
                 }
                 Turn::Flush(used) => {

@@ -339,3 +339,38 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     assert!(answer.ends_with("\r\n+PONG\r\n+PONG\r\n"), "in a transaction it is one step");
     assert_eq!(client.say("client reply off\nkeys *\nclient reply on\nping"), "+OK\r\n+PONG\r\n");
 }
+
+/// Each copies half a megabyte: less than a step's work.
+#[test]
+fn others_have_their_turn_between_commands_that_take_no_steps() {
+    let mut client = TestClient::new(&face());
+    let large = "v".repeat(500_000);
+    let set = format!("*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$5\r\nlarge\r\n$500000\r\n{large}\r\n");
+    assert_eq!(client.send(set.as_bytes()), b":1\r\n");
+    for n in 1..=10 {
+        assert_eq!(client.say("hincrby h n 1"), format!(":{n}\r\n"));
+    }
+    assert_eq!(client.yields, 0, "nothing follows");
+    let answers = client.send("hincrby h n 1\r\n".repeat(100).as_bytes());
+    let expected: String = (11..=110).map(|n| format!(":{n}\r\n")).collect();
+    assert_eq!(String::from_utf8(answers).unwrap(), expected);
+    assert!(client.yields >= 49, "{}", client.yields);
+    // The appended string is copied, too.
+    client.say(&format!("set s {}\nsetrange s 200000 x", "v".repeat(1000)));
+    let before = client.yields;
+    client.send("append s x\r\n".repeat(100).as_bytes());
+    assert!(client.yields >= before + 15, "{}", client.yields);
+}
+
+#[test]
+fn a_long_command_that_waits_runs_once_with_its_own_words() {
+    let face = face();
+    let (mut admin, mut client) = (TestClient::new(&face), TestClient::new(&face));
+    assert_eq!(admin.say("client pause 100000 write"), "+OK\r\n");
+    let value = "v".repeat(100_000);
+    let set = format!("*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$100000\r\n{value}\r\nstrlen k\r\n");
+    assert_eq!(client.send(set.as_bytes()), b"");
+    assert_eq!(client.send(b"strlen k\r\n"), b"");
+    assert_eq!(admin.say("client unpause"), "+OK\r\n");
+    assert_eq!(client.send(b"ping\r\n"), b":100000\r\n:100000\r\n:100000\r\n+PONG\r\n");
+}

@@ -51,7 +51,7 @@ impl Face for EchoFace {
     }
 
     fn session(self: &Rc<Self>, client: Arc<Client>) -> Echo {
-        Echo { client, seen: Rc::default(), parts: 0 }
+        Echo::new(client, Rc::default())
     }
 
     fn count(&self, event: Event) {
