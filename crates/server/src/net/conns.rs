@@ -31,6 +31,8 @@ const BUFFER: usize = 16 * 1024;
 const LARGEST_KEPT: usize = 64 * 1024;
 /// Buffers kept for reuse per worker: so many connections have a batch under way at the same time.
 const KEPT: usize = 64;
+/// Maximum of buffers among them that have grown beyond [`BUFFER`]: they are in no client's account.
+const GROWN_KEPT: usize = 16;
 
 /// The shared state of all workers' connections.
 pub(crate) struct WorkerShared {
@@ -57,6 +59,21 @@ pub(crate) struct IoBuffers {
     pub(crate) out: Out,
 }
 
+impl IoBuffers {
+    /// Resident memory that they may take, in bytes: half as much again as their capacity, because
+    /// the allocator keeps the memory of smaller buffers that have grown. (Measured with a thousand
+    /// clients: 26 MiB beside 39 MiB of capacity.)
+    pub(crate) fn memory(&self) -> u64 {
+        let capacity = self.buf.capacity() as u64 + self.out.capacity();
+        capacity + capacity / 2
+    }
+
+    /// Returns whether they have grown beyond [`BUFFER`].
+    fn have_grown(&mut self) -> bool {
+        self.buf.capacity() > BUFFER || self.out.scratch().capacity() > BUFFER
+    }
+}
+
 /// One worker's connections.
 pub(crate) struct Conns {
     pub(crate) shared: Arc<WorkerShared>,
@@ -72,6 +89,8 @@ pub(crate) struct Conns {
     #[allow(clippy::vec_box)]
     // buffers move for every batch: as one pointer, not as 200 bytes
     kept_buffers: RefCell<Vec<Box<IoBuffers>>>,
+    /// Number of grown ones among the kept buffers.
+    grown_kept: Cell<usize>,
 }
 
 impl Conns {
@@ -88,14 +107,20 @@ impl Conns {
             next_watch: Cell::new(0),
             at_sweep: RefCell::default(),
             kept_buffers: RefCell::default(),
+            grown_kept: Cell::default(),
         }))
     }
 
     /// Empty buffers with room for a read.
     pub(crate) fn take_buffers(&self) -> Box<IoBuffers> {
-        self.kept_buffers.borrow_mut().pop().unwrap_or_else(|| {
-            Box::new(IoBuffers { buf: Vec::with_capacity(BUFFER), at: 0, out: Out::default() })
-        })
+        let Some(mut buffers) = self.kept_buffers.borrow_mut().pop() else {
+            let buf = Vec::with_capacity(BUFFER);
+            return Box::new(IoBuffers { buf, at: 0, out: Out::default() });
+        };
+        if buffers.have_grown() {
+            self.grown_kept.set(self.grown_kept.get() - 1);
+        }
+        buffers
     }
 
     /// Takes buffers back; bytes that are left in them are dropped.
@@ -105,6 +130,13 @@ impl Conns {
             buffers.buf.clear();
             buffers.at = 0;
             buffers.out.clear();
+            if buffers.have_grown() {
+                let grown = self.grown_kept.get();
+                if grown == GROWN_KEPT {
+                    return;
+                }
+                self.grown_kept.set(grown + 1);
+            }
             kept.push(buffers);
         }
     }

@@ -310,9 +310,7 @@ impl<S: Session> Conn<S> {
     /// Counts the buffers that the connection keeps while it does nothing.
     fn hold_buffers(&mut self) -> Result<(), Ended> {
         let session = &self.session;
-        let bytes = self.buffers.as_ref().map_or(0, |buffers| {
-            buffers.buf.capacity() as u64 + buffers.out.capacity() + session.kept()
-        });
+        let bytes = self.buffers.as_ref().map_or(0, |buffers| buffers.memory() + session.kept());
         self.client.settle();
         if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
     }

@@ -151,6 +151,12 @@ impl Registry {
         self.all.lock().get(&id).cloned()
     }
 
+    /// The number of connections, and of those that satisfy `f`.
+    pub(crate) fn count(&self, f: impl Fn(&Known) -> bool) -> (usize, usize) {
+        let all = self.all.lock();
+        (all.len(), all.values().filter(|known| f(known)).count())
+    }
+
     /// All connections, oldest first.
     pub(crate) fn list(&self) -> Vec<Arc<Known>> {
         self.all.lock().values().cloned().collect()

@@ -51,8 +51,7 @@ impl Jam {
     /// Counts the bytes of the buffers. Where there is no room for what was received meanwhile,
     /// nothing is added to it.
     fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) {
-        let bytes = buffers.buf.capacity() as u64 + buffers.out.capacity();
-        self.full = !held.resize(bytes);
+        self.full = !held.resize(buffers.memory());
     }
 
     /// May answers be gathered, and how many bytes may be received?

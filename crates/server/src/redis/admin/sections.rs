@@ -60,10 +60,9 @@ pub(crate) fn server(out: &mut String, ctx: &Ctx<'_>) {
 }
 
 pub(crate) fn clients(out: &mut String, ctx: &Ctx<'_>) {
-    let all = ctx.shared.registry.list();
-    let tracking = all.iter().filter(|known| known.has(flag::TRACKING)).count();
+    let (connected, tracking) = ctx.shared.registry.count(|known| known.has(flag::TRACKING));
     out.push_str("# Clients\r\n");
-    line!(out, "connected_clients:{}", all.len());
+    line!(out, "connected_clients:{connected}");
     line!(out, "cluster_connections:0");
     line!(out, "maxclients:{}", ctx.shared.limits().connections);
     line!(out, "client_recent_max_input_buffer:0");
