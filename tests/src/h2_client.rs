@@ -26,7 +26,8 @@ pub struct H2 {
 
 /// A request that is under way.
 pub struct Open {
-    response: ResponseFuture,
+    /// The head of the answer.
+    pub response: ResponseFuture,
     /// What the request's body is sent by.
     pub body: SendStream<Bytes>,
 }
@@ -83,6 +84,23 @@ impl H2 {
         }
         let mut send = self.wait(self.send.clone().ready()).expect("a place for a stream");
         let (response, body) = send.send_request(request.body(()).unwrap(), last).unwrap();
+        Open { response, body }
+    }
+
+    /// Begins a tunnel for another protocol (RFC 8441).
+    #[track_caller]
+    pub fn open(&self, protocol: &'static str, path: &str) -> Open {
+        let mut send = self.wait(self.send.clone().ready()).expect("a place for a stream");
+        while !send.is_extended_connect_protocol_enabled() {
+            // The server's settings are on their way.
+            std::thread::yield_now();
+        }
+        let uri = format!("{}://{}{path}", self.scheme, self.authority);
+        let request = http::Request::builder().method("CONNECT").uri(uri);
+        let request = request.header("sec-websocket-version", "13");
+        let mut request = request.body(()).unwrap();
+        request.extensions_mut().insert(h2::ext::Protocol::from_static(protocol));
+        let (response, body) = send.send_request(request, false).unwrap();
         Open { response, body }
     }
 

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use h2::client::Builder;
+use larder_tests::h2_client::Open;
 use larder_tests::helper::source_root;
 use larder_tests::{
     Admin, Answer, Gate, H2, Larder, Origin, Papers, Wire, get, get_with, wait_until,
 };
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 const KEPT: &str = "Cache-Control: max-age=600";
@@ -288,6 +290,73 @@ fn an_answer_that_the_origin_cuts_is_reset_and_not_kept() {
         assert_eq!(error.reason(), Some(h2::Reason::INTERNAL_ERROR));
     }
     assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn a_websocket_takes_a_stream_of_its_own() {
+    let origin = Origin::start(|seen, reply| {
+        if seen.get("upgrade") != Some("websocket") {
+            reply.ok(&[KEPT], "page");
+            return;
+        }
+        let key = seen.get("sec-websocket-key").unwrap_or_default();
+        assert!(key.len() == 24 && key.ends_with("=="), "{key}");
+        assert_eq!((&*seen.method, seen.get("connection")), ("GET", Some("upgrade")));
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: \
+                    websocket\r\nSec-WebSocket-Accept: x\r\nSec-WebSocket-Protocol: chat\r\n\r\nearly ";
+        reply.raw(head);
+        let mut stream = reply.take_stream();
+        let mut piece = [0; 5];
+        while stream.read_exact(&mut piece).is_ok() {
+            stream.write_all(&piece).unwrap();
+        }
+        stream.write_all(b" bye").unwrap();
+    });
+    let larder = larder(&origin, "");
+    let client = H2::connect(larder.addr());
+    let mut open = client.open("websocket", "/chat");
+    open.body.send_data("hello".into(), false).unwrap();
+    let Open { response, mut body } = open;
+    let (head, mut content) = client.wait(response).unwrap().into_parts();
+    assert_eq!(head.status, 200);
+    assert_eq!(head.headers.get("sec-websocket-protocol").unwrap(), "chat");
+    assert!(head.headers.get("sec-websocket-accept").is_none());
+    let mut all = Vec::new();
+    while all.len() < b"early hello".len() {
+        all.extend_from_slice(&client.piece(&mut content).unwrap());
+    }
+    assert_eq!(client.get("/page").text(), "page", "other streams go on");
+    body.send_data("again".into(), true).unwrap();
+    while let Some(piece) = client.piece(&mut content) {
+        all.extend_from_slice(&piece);
+    }
+    assert_eq!(String::from_utf8_lossy(&all), "early helloagain bye");
+    let other = client.open("connect-udp", "/chat");
+    assert_eq!(client.end(other).unwrap().status, 501);
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn requests_that_wait_are_as_many_as_connections_may_be() {
+    let gate = Arc::new(Gate::closed());
+    let wait = gate.clone();
+    let origin = Origin::start(move |_, reply| {
+        wait.wait();
+        reply.ok(&[KEPT], "page");
+    });
+    let larder = larder(&origin, "connections = 20");
+    let client = H2::connect(larder.addr());
+    let begin = |at: usize| client.begin("GET", &format!("/{}", at % 2), &[], true);
+    let mut open: Vec<_> = (0..50).map(begin).collect();
+    let refused = open.split_off(20);
+    for open in refused {
+        assert_eq!(client.end(open).unwrap().status, 503);
+    }
+    gate.open();
+    for open in open {
+        assert_eq!(client.end(open).unwrap().text(), "page");
+    }
+    assert_eq!(client.get("/0").text(), "page");
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl HttpSettings {
             header_list_bytes: u32::try_from(limits.head_bytes + 32 * limits.fields)
                 .unwrap_or(u32::MAX),
             block_bytes: limits.head_bytes,
+            connect_protocol: true,
             ..http2::Limits::default()
         }
     }

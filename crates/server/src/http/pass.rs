@@ -50,7 +50,7 @@ pub(super) async fn serve(
         return match passed(wire, out, exchange, route, why, body).await? {
             Done::Answered { keep } => Ok(keep),
             Done::Tunnel(upgraded, delivered) => {
-                tunnel::run(exchange, received, upgraded, delivered).await
+                tunnel::run(exchange, received, out, upgraded, delivered).await
             }
         };
     };

@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 
 use hyper::upgrade::OnUpgrade;
+use larder_proto::http::Version;
 use larder_proto::rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip};
 use tokio::sync::mpsc;
 
@@ -111,6 +112,7 @@ fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Deliver
         content_type: exchange.worker.shows().then(|| content_type(&answer.head)).flatten(),
         cache_status: logged_status(exchange, &told.cache_status),
     };
+    let version = exchange.request.head.version;
     let mut head = HeadWriter(out.scratch());
     let precondition = match &answer.meta {
         Some(meta) if reply.conditions => {
@@ -121,6 +123,9 @@ fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Deliver
     if precondition == Precondition::NotModified {
         head.stored_as(304, &answer.head, |name| !strip::sent_with_304(name));
         delivered.status = 304;
+    } else if let (Source::Tunnel(..), Version::Http2) = (&reply.source, version) {
+        // The stream itself is the tunnel (RFC 8441 section 5).
+        head.stored_as(200, &answer.head, |name| name.eq_ignore_ascii_case("sec-websocket-accept"));
     } else {
         head.stored(&answer.head);
         if let Source::Tunnel(_, protocol) = &reply.source {

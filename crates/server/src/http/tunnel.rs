@@ -1,7 +1,9 @@
 //! A connection that was upgraded (RFC 9110 section 7.8): from now on bytes, both ways, until both
 //! sides are done.
 
-use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use std::rc::Rc;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 
 use crate::origin;
 use crate::{
@@ -11,8 +13,12 @@ use crate::{
         exchange::Exchange,
         log::finish,
     },
-    net::socket::Ended,
+    net::{out::Out, socket::Ended},
+    wire::h2::{BodyPiece, Stream},
 };
+
+/// Room for what is read from the origin at a time.
+const PIECE: usize = 16 * 1024;
 
 /// Ties the client's connection to the origin's. Bytes that the client has sent behind its request
 /// go first.
@@ -23,22 +29,72 @@ use crate::{
 pub(crate) async fn run(
     exchange: &Exchange<'_, '_>,
     received: &mut Received<'_>,
+    out: &mut Out,
     upgraded: hyper::upgrade::OnUpgrade,
     mut delivered: Delivered,
 ) -> Result<bool, Ended> {
     delivered.keep = false;
-    // A stream of HTTP/2 is not upgraded.
-    let Received::H1(Buffer { socket, buf, at }) = received else { return Err(Ended::Closed) };
     let Ok(mut tunnel) = origin::tunnel(upgraded).await else { return Err(Ended::Closed) };
-    socket.watch.busy();
-    let mut client = &socket.stream;
-    client.write_all(&tunnel.early).await?;
-    tunnel.stream.write_all(&buf[**at..]).await?;
-    let (up, down) = copy_bidirectional(&mut client, &mut tunnel.stream).await.unwrap_or_default();
-    exchange.request.pages.counters.bytes_in.add(up);
-    exchange.request.pages.counters.bytes_out.add(down);
+    let down = match received {
+        Received::H1(Buffer { socket, buf, at }) => {
+            socket.watch.busy();
+            let mut client = &socket.stream;
+            client.write_all(&tunnel.early).await?;
+            tunnel.stream.write_all(&buf[**at..]).await?;
+            let copied = copy_bidirectional(&mut client, &mut tunnel.stream).await;
+            let (up, down) = copied.unwrap_or_default();
+            exchange.request.pages.counters.bytes_in.add(up);
+            exchange.request.pages.counters.bytes_out.add(down);
+            down
+        }
+        Received::H2(stream) => {
+            out.scratch().extend_from_slice(&tunnel.early);
+            let (mut read, mut write) = tokio::io::split(tunnel.stream);
+            let client_to_origin = upload(stream, &mut write);
+            let origin_to_client = download(stream, out, &mut read);
+            // The connection counts its bytes.
+            tokio::try_join!(client_to_origin, origin_to_client)?.1
+        }
+    };
     delivered.bytes += down;
     delivered.body_bytes = down;
     finish(exchange, &delivered);
     Ok(false)
+}
+
+/// From a stream of HTTP/2 to the origin, until the client ends it. Returns how many bytes.
+async fn upload(stream: &Rc<Stream>, origin: &mut (impl AsyncWrite + Unpin)) -> Result<u64, Ended> {
+    let mut bytes = 0;
+    loop {
+        while !stream.has(1) {
+            stream.received().await?;
+        }
+        match stream.take_piece() {
+            BodyPiece::Data(data) => {
+                origin.write_all(&data).await?;
+                bytes += data.len() as u64;
+            }
+            BodyPiece::End(_) => {
+                origin.shutdown().await?;
+                return Ok(bytes);
+            }
+        }
+    }
+}
+
+/// From the origin to a stream of HTTP/2, until the origin ends it. Returns how many bytes.
+async fn download(
+    stream: &Rc<Stream>,
+    out: &mut Out,
+    origin: &mut (impl AsyncRead + Unpin),
+) -> Result<u64, Ended> {
+    let mut bytes = 0;
+    loop {
+        bytes += stream.send(out).await?;
+        let room = out.scratch();
+        room.reserve(PIECE);
+        if origin.read_buf(room).await? == 0 {
+            return Ok(bytes);
+        }
+    }
 }

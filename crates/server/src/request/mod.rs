@@ -11,6 +11,7 @@ use std::{
     cell::Cell,
     net::{IpAddr, SocketAddr},
     rc::Rc,
+    sync::atomic::Ordering,
 };
 
 use larder_metrics::Outcome;
@@ -256,6 +257,13 @@ impl<'a, 'r> Request<'a, 'r> {
     /// (h2c).
     pub(crate) fn upgrade(&self) -> Option<&[u8]> {
         self.head.upgrade.filter(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+    }
+
+    /// Another request may wait without a connection of its own: as many as there may be
+    /// connections.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.pages.shared.waiting.load(Ordering::Relaxed)
+            < self.config.settings.http.limits.connections
     }
 
     /// Max-Forwards (RFC 9110 section 7.6.2).

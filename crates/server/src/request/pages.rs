@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) flights: Flights,
     /// Client connections open now, over all workers.
     pub(crate) open: AtomicUsize,
+    /// Requests of HTTP/2 that wait, over all workers.
+    pub(crate) waiting: AtomicUsize,
     /// Names this process in CDN-Loop (RFC 8586).
     pub(crate) loop_id: String,
     /// Random start, then counted up: no two are alike, and nobody outside can tell them.
@@ -60,6 +62,7 @@ impl Shared {
         Arc::new(Self {
             flights: Flights::new(),
             open: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             loop_id: format!("larder-{:016x}", random[0]),
             nonces: AtomicU64::new(random[1]),
             logger,
@@ -71,8 +74,23 @@ impl Shared {
         })
     }
 
+    /// Counts a request that waits, until the result is dropped.
+    pub(crate) fn waits(self: &Arc<Self>) -> Waits {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(self.clone())
+    }
+
     pub(crate) fn nonce(&self) -> u64 {
         rapidhash::v3::rapidhash_v3(&self.nonces.fetch_add(1, Ordering::Relaxed).to_le_bytes())
+    }
+}
+
+/// A request that waits.
+pub(crate) struct Waits(Arc<Shared>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -160,7 +160,7 @@ impl Stream {
     }
 
     /// Hands over what was composed, and waits until the connection has taken most of it.
-    pub(super) async fn send(self: &Rc<Self>, out: &mut Out) -> Result<u64, Ended> {
+    pub(crate) async fn send(self: &Rc<Self>, out: &mut Out) -> Result<u64, Ended> {
         let bytes = out.pending();
         out.move_to(bytes, &mut self.out.borrow_mut());
         self.tell();

@@ -22,7 +22,7 @@ use crate::{
         worker::Worker,
     },
     net::{conns::IoBuffers, out::Out, socket::Ended},
-    request::{Detached, Request},
+    request::{Detached, Request, pages::Pages, route::Refusal},
     wire::h2::{Answer, Stream},
 };
 
@@ -139,6 +139,9 @@ impl Session {
     /// Answers a request, or leaves it to a task.
     fn request(&mut self, round: &mut Round<'_>, scratch: &mut Scratch, begun: &request::Request) {
         let Scratch { work, out } = scratch;
+        if begun.connect == request::Connect::Protocol {
+            websocket_key(&round.worker.pages, &mut work.head);
+        }
         let raw = &work.head[..];
         let mut slots = slots::<SLOTS>();
         let head = match parse_request(raw, &mut slots, &head_limits(round.config)) {
@@ -158,16 +161,31 @@ impl Session {
         let request = Request::new(&worker.pages, config, round.peer, &head, raw, round.since);
         let exchange = Exchange::new(request, worker);
         out.clear();
+        if begun.connect == request::Connect::Protocol && exchange.request.upgrade().is_none() {
+            let refusal = Refusal(501, "of the protocols beside HTTP only websocket is passed on");
+            refuse::refusal(&exchange, out, &refusal);
+            return self.answer(begun.stream, out, &mut round.buffers.out);
+        }
         match flow::now(&exchange, out) {
             Now::Answered { .. } => {
                 round.timing.push(exchange.request.timed());
                 self.answer(begun.stream, out, &mut round.buffers.out);
             }
+            Now::Later(_) if !exchange.request.may_wait() => {
+                let refusal = Refusal(503, "too many requests are waiting");
+                refuse::refusal(&exchange, out, &refusal);
+                self.answer(begun.stream, out, &mut round.buffers.out);
+            }
             Now::Later(waiting) => {
                 let stream = Stream::new(begun.stream, &self.mail);
                 self.streams.push(stream.clone());
+                let counted = worker.pages.shared.waits();
                 let request = Box::new(exchange.request.detach());
-                spawn_local(later(worker.clone(), stream, request, waiting));
+                let later = later(worker.clone(), stream, request, waiting);
+                spawn_local(async move {
+                    later.await;
+                    drop(counted);
+                });
             }
         }
     }
@@ -202,11 +220,10 @@ async fn later(
     request: Box<Detached>,
     waiting: Box<Waiting>,
 ) {
-    let mut buffers = worker.conns.take_buffers();
-    let out = &mut buffers.out;
+    let mut out = Out::default();
     let waited = async |request: Request<'_, '_>| {
         let exchange = Exchange::new(request, &worker);
-        let ended = flow::later(&mut Active::h2(&stream, out), &exchange, *waiting).await;
+        let ended = flow::later(&mut Active::h2(&stream, &mut out), &exchange, *waiting).await;
         log::abandoned(&exchange);
         let mut timing = Timing::default();
         if ended.is_ok() {
@@ -221,6 +238,13 @@ async fn later(
             Answer::Broken(ErrorCode::INTERNAL_ERROR)
         }
     };
-    stream.finish(&mut buffers.out, answer);
-    worker.conns.give_buffers(buffers);
+    stream.finish(&mut out, answer);
+}
+
+/// Adds the key that a WebSocket of HTTP/1 has and one of HTTP/2 has not (RFC 8441 section 5.1): 16
+/// bytes in base64. The origin's proof that it knows the key is nobody's concern here.
+fn websocket_key(pages: &Pages, head: &mut Vec<u8>) {
+    let key = format!("{:016x}{:05x}A==", pages.nonce(), pages.nonce() & 0xf_ffff);
+    head.truncate(head.len().saturating_sub(2));
+    head.extend_from_slice(format!("sec-websocket-key: {key}\r\n\r\n").as_bytes());
 }
