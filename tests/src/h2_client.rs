@@ -178,7 +178,13 @@ impl H2 {
 
     /// Sends a whole body, as windows allow.
     #[track_caller]
-    pub fn send_all(&self, stream: &mut SendStream<Bytes>, mut body: &[u8]) {
+    pub fn send_all(&self, stream: &mut SendStream<Bytes>, body: &[u8]) {
+        self.send_part(stream, body, true);
+    }
+
+    /// Sends a part of a body, as windows allow. `last`: it ends there.
+    #[track_caller]
+    pub fn send_part(&self, stream: &mut SendStream<Bytes>, mut body: &[u8], last: bool) {
         while !body.is_empty() {
             stream.reserve_capacity(body.len());
             let room = self.wait(std::future::poll_fn(|cx| stream.poll_capacity(cx)));
@@ -186,7 +192,9 @@ impl H2 {
             stream.send_data(Bytes::copy_from_slice(&body[..room]), false).unwrap();
             body = &body[room..];
         }
-        stream.send_data(Bytes::new(), true).unwrap();
+        if last {
+            stream.send_data(Bytes::new(), true).unwrap();
+        }
     }
 
     /// Waits for the end of the connection, and returns how it ended.

@@ -179,3 +179,48 @@ fn nothing_is_smuggled_to_the_origin() {
     assert_eq!(origin.count(), 0);
     assert_eq!(figure(&larder, "http2_malformed"), cases.len() as u64);
 }
+
+#[test]
+fn small_uploads_side_by_side_do_not_wait_for_each_other() {
+    let origin = Origin::start(|seen, reply| {
+        reply.ok(&[], seen.body.len().to_string());
+    });
+    let larder = larder(&origin);
+    let client = H2::connect(larder.addr());
+    for _ in 0..3 {
+        let length = [("content-length", "60000")];
+        let mut open: Vec<_> = (0..8).map(|_| client.begin("POST", "/", &length, false)).collect();
+        for part in 0..6 {
+            for open in &mut open {
+                client.send_part(&mut open.body, &[7; 10_000], part == 5);
+            }
+        }
+        for open in open {
+            assert_eq!(client.end(open).unwrap().text(), "60000");
+        }
+    }
+}
+
+#[test]
+fn a_long_answer_to_a_slow_stream_is_not_kept_in_memory() {
+    const PIECES: usize = 2_000;
+    let origin = Origin::start(|_, reply| {
+        reply.chunked(200, &["Cache-Control: no-store"]);
+        for _ in 0..PIECES {
+            reply.chunk([7; 50_000]);
+        }
+        reply.end();
+    });
+    let larder = larder(&origin);
+    let client = H2::connect(larder.addr());
+    let before = larder.usage().rss;
+    let (head, mut content) = client.head(client.begin("GET", "/", &[], true));
+    assert_eq!(head.status, 200);
+    let mut all = 0;
+    while let Some(piece) = client.piece(&mut content) {
+        all += piece.len();
+    }
+    assert_eq!(all, PIECES * 50_000);
+    let grown = larder.usage().peak_rss.saturating_sub(before);
+    assert!(grown < 32 << 20, "{} MiB for an answer of 100 MB", grown >> 20);
+}

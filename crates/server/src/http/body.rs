@@ -68,11 +68,16 @@ impl<'i, 'c> Incoming<'i, 'c> {
     /// The body that follows the head of a request.
     pub(crate) fn new(exchange: &Exchange<'_, '_>, received: &'i mut Received<'c>) -> Self {
         let limits = &exchange.request.config.settings.http.limits;
+        // A client that has begun to send does not wait.
+        let waits = match &*received {
+            Received::H1(buffer) => buffer.unread().is_empty(),
+            Received::H2(stream) => !stream.has_begun_to_receive(),
+        };
         let terms = Terms {
             pages: exchange.request.pages.clone(),
             patience: limits.body_timeout.as_millis() as Ms,
             limit: limits.request_body,
-            expect: exchange.request.head.expect_continue,
+            expect: waits && exchange.request.head.expect_continue,
         };
         Self { received, terms }
     }
@@ -91,6 +96,7 @@ impl<'i, 'c> Incoming<'i, 'c> {
             }
             Received::H2(stream) => {
                 while !stream.has(length) {
+                    stream.credit_waiting();
                     self.terms.more_of(stream).await?;
                 }
                 Ok(())

@@ -355,6 +355,11 @@ impl Out {
     pub(crate) fn skip(&mut self, n: u64) {
         if self.pieces.is_empty() {
             self.done += n;
+            // More may always be composed before all is gone.
+            if self.done >= KEPT as u64 / 2 && self.done * 2 >= self.scratch.len() as u64 {
+                self.scratch.drain(..self.done as usize);
+                self.done = 0;
+            }
         } else {
             self.cover();
             self.advance(n);
@@ -392,7 +397,7 @@ impl Out {
                 Piece::Copied { copy, from, to } => {
                     let from = from + done;
                     let moved = left.min(to - from);
-                    into.copied(self.copies[copy].clone(), from, from + moved);
+                    into.refer_copy(&self.copies[copy], from, from + moved);
                     moved
                 }
             };
@@ -406,11 +411,26 @@ impl Out {
 
     /// Appends the bytes `from..to` of a value that somebody else has pinned too.
     fn refer(&mut self, entry: &Entry<'static>, from: u64, to: u64) {
-        let is_last = |last: &Entry<'_>| std::ptr::eq(last.head(), entry.head());
-        if !self.entries.last().is_some_and(is_last) {
+        let same = |held: &Entry<'_>| std::ptr::eq(held.head(), entry.head());
+        let place = self.entries.iter().rposition(same).unwrap_or_else(|| {
             self.entries.push(entry.clone());
-        }
-        self.stored_again(from, to);
+            self.entries.len() - 1
+        });
+        self.cover();
+        self.pieces.push(Piece::Stored { entry: place, from, to });
+        self.queued += to - from;
+    }
+
+    /// The same of a copy.
+    fn refer_copy(&mut self, copy: &Rc<FileCopy>, from: u64, to: u64) {
+        let same = |held: &Rc<FileCopy>| Rc::ptr_eq(held, copy);
+        let place = self.copies.iter().rposition(same).unwrap_or_else(|| {
+            self.copies.push(copy.clone());
+            self.copies.len() - 1
+        });
+        self.cover();
+        self.pieces.push(Piece::Copied { copy: place, from, to });
+        self.queued += to - from;
     }
 
     fn clear_lists(&mut self) {

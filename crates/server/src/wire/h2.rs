@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use larder_proto::http2::ErrorCode;
 
@@ -21,6 +21,8 @@ use crate::net::{
     socket::{Ended, Watch},
 };
 
+/// Bytes of a body that are handed to the origin at a time: small frames are joined.
+const PIECE: usize = 16 * 1024;
 /// Composed bytes that may wait for the connection before the task does.
 const WAITING: u64 = 32 * 1024;
 
@@ -68,8 +70,10 @@ pub(crate) enum BodyPiece {
 /// The received and not yet taken part of a request's body.
 #[derive(Default)]
 struct Body {
-    pieces: VecDeque<Bytes>,
+    pieces: VecDeque<BytesMut>,
     bytes: usize,
+    /// Of these, the first that the client may send again although nobody has taken them.
+    credited: usize,
     /// Pieces and ends that have come.
     received: u64,
     ended: bool,
@@ -131,6 +135,9 @@ impl Stream {
 
     /// Has the connection look at this stream.
     fn tell(self: &Rc<Self>) {
+        if self.gone.get() {
+            return;
+        }
         if !self.told.replace(true) {
             self.mail.changed.borrow_mut().push(self.clone());
         }
@@ -139,12 +146,21 @@ impl Stream {
 
     /// The answer ends here. `rest`: the part of it that was not sent.
     pub(crate) fn finish(self: &Rc<Self>, rest: &mut Out, answer: Answer) {
-        rest.move_to(rest.pending(), &mut self.out.borrow_mut());
+        self.hand_over(rest);
         self.answer.set(answer);
         self.held.set(0);
-        if !self.gone.get() {
-            self.tell();
+        self.tell();
+    }
+
+    /// Moves composed bytes to where the connection takes them. Returns how many.
+    fn hand_over(&self, out: &mut Out) -> u64 {
+        let bytes = out.pending();
+        if self.gone.get() {
+            out.clear();
+        } else {
+            out.move_to(bytes, &mut self.out.borrow_mut());
         }
+        bytes
     }
 
     /// Notes the trailers of the answer.
@@ -161,8 +177,7 @@ impl Stream {
 
     /// Hands over what was composed, and waits until the connection has taken most of it.
     pub(crate) async fn send(self: &Rc<Self>, out: &mut Out) -> Result<u64, Ended> {
-        let bytes = out.pending();
-        out.move_to(bytes, &mut self.out.borrow_mut());
+        let bytes = self.hand_over(out);
         self.tell();
         self.taken().await?;
         Ok(bytes)
@@ -176,8 +191,7 @@ impl Stream {
         more: &[IoSlice<'_>],
         pinned: &dyn Fn() -> u64,
     ) -> Result<u64, Ended> {
-        let mut bytes = out.pending();
-        out.move_to(bytes, &mut self.out.borrow_mut());
+        let mut bytes = self.hand_over(out);
         for piece in more.iter().flat_map(|slice| slice.chunks(WAITING as usize)) {
             self.out.borrow_mut().scratch().extend_from_slice(piece);
             bytes += piece.len() as u64;
@@ -234,7 +248,10 @@ impl Stream {
         body.received += 1;
         if !data.is_empty() {
             body.bytes += data.len();
-            body.pieces.push_back(Bytes::copy_from_slice(data));
+            match body.pieces.back_mut() {
+                Some(last) if last.len() + data.len() <= PIECE => last.extend_from_slice(data),
+                _ => body.pieces.push_back(BytesMut::from(data)),
+            }
         }
         body.ended |= end;
         drop(body);
@@ -274,10 +291,38 @@ impl Stream {
             return BodyPiece::End(body.trailers.take());
         };
         body.bytes -= data.len();
+        let credited = body.credited.min(data.len());
+        body.credited -= credited;
         drop(body);
-        self.consumed.set(self.consumed.get() + data.len());
+        self.consumed.set(self.consumed.get() + data.len() - credited);
         self.tell();
-        BodyPiece::Data(data)
+        BodyPiece::Data(data.freeze())
+    }
+
+    /// Lets the client send more although nobody has taken what waits: a body that is taken as a
+    /// whole must not wait for the windows of others.
+    pub(crate) fn credit_waiting(self: &Rc<Self>) {
+        let mut body = self.body.borrow_mut();
+        let more = body.bytes - body.credited;
+        body.credited = body.bytes;
+        drop(body);
+        if more > 0 {
+            self.consumed.set(self.consumed.get() + more);
+            self.tell();
+        }
+    }
+
+    /// Drops the waiting part of the body: the answer is complete. Returns the bytes that the
+    /// client was not credited for.
+    pub(crate) fn drop_body(&self) -> usize {
+        let mut body = self.body.borrow_mut();
+        body.pieces.clear();
+        std::mem::take(&mut body.bytes) - std::mem::take(&mut body.credited)
+    }
+
+    /// Something of the body has come.
+    pub(crate) fn has_begun_to_receive(&self) -> bool {
+        self.body.borrow().received > 0
     }
 
     /// Sends an interim response.

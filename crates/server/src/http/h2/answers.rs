@@ -28,6 +28,7 @@ impl Session {
         if body <= AT_ONCE && body <= self.codec.sendable(id, &self.limits) as u64 {
             let sent = self.codec.data_frame(id, body as usize, true, &self.limits, out.scratch());
             from.move_to(body, out);
+            self.sent += body;
             return self.ended(id, sent, out);
         }
         self.streams.push(Stream::answered(id, &self.mail, std::mem::take(from)));
@@ -75,7 +76,10 @@ impl Session {
 
     fn changed(&mut self, stream: &Rc<Stream>, out: &mut Out) {
         let id = stream.id;
-        let consumed = stream.consumed.take();
+        let mut consumed = stream.consumed.take();
+        if stream.answer.get() != Answer::Composing {
+            consumed += stream.drop_body();
+        }
         if consumed > 0 {
             self.codec.consumed(id, consumed, &self.limits, out.scratch());
         }
@@ -90,15 +94,9 @@ impl Session {
         match stream.answer.get() {
             // Closed with its head.
             _ if self.find(id).is_none() => {}
-            Answer::Broken(code) => {
-                self.codec.reset(id, code, &self.limits, out.scratch());
-                self.forget(id);
+            Answer::Complete | Answer::Broken(_) if left == 0 || !stream.head_sent.get() => {
+                self.end(stream, out);
             }
-            Answer::Complete if !stream.head_sent.get() => {
-                self.codec.reset(id, ErrorCode::INTERNAL_ERROR, &self.limits, out.scratch());
-                self.forget(id);
-            }
-            Answer::Complete if left == 0 => self.end(stream, out),
             _ => {
                 self.codec.wants_to_send(id, left > 0);
                 stream.wake();
@@ -106,14 +104,24 @@ impl Session {
         }
     }
 
-    /// All of the body is sent.
+    /// All of the answer is sent that will be.
     fn end(&mut self, stream: &Rc<Stream>, out: &mut Out) {
         let (id, limits) = (stream.id, &self.limits);
-        let sent = match stream.trailers.take() {
-            Some(lines) => self.codec.trailers(id, &lines, limits, out.scratch()),
-            None => self.codec.data_frame(id, 0, true, limits, out.scratch()),
+        let code = match stream.answer.get() {
+            Answer::Composing => return,
+            Answer::Complete if stream.head_sent.get() => {
+                let sent = match stream.trailers.take() {
+                    Some(lines) => self.codec.trailers(id, &lines, limits, out.scratch()),
+                    None => self.codec.data_frame(id, 0, true, limits, out.scratch()),
+                };
+                return self.ended(id, sent, out);
+            }
+            // There is no head.
+            Answer::Complete => ErrorCode::INTERNAL_ERROR,
+            Answer::Broken(code) => code,
         };
-        self.ended(id, sent, out);
+        self.codec.reset(id, code, limits, out.scratch());
+        self.forget(id);
     }
 
     /// Appends bodies as far as windows allow, and as far as it is of use. True: there is more.
@@ -131,13 +139,12 @@ impl Session {
             let end = length == left && is_complete(&stream);
             let sent = self.codec.data_frame(id, length as usize, end, &self.limits, out.scratch());
             stream.out.borrow_mut().move_to(length, out);
+            self.sent += length;
             if sent != Sent::Open {
                 self.ended(id, sent, out);
             } else if length == left {
                 self.codec.wants_to_send(id, false);
-                if stream.answer.get() == Answer::Complete {
-                    self.end(&stream, out);
-                }
+                self.end(&stream, out);
             }
             stream.wake();
         }

@@ -13,6 +13,7 @@ use crate::{
         worker::Worker,
     },
     net::{
+        out::Out,
         round::Work,
         slot::{Connection, Next},
         socket::{Ended, PROGRESS, Pace, STALLED_AFTER},
@@ -35,11 +36,13 @@ pub(super) enum Phase {
     Sending(Stall),
 }
 
-/// A client that has to take bytes.
+/// A client that has to open its windows.
 #[derive(Clone, Copy)]
 pub(super) struct Stall {
-    /// [`Session::taken`] when the wait began.
-    taken: u64,
+    /// [`Session::sent`] when the wait began.
+    sent: u64,
+    /// From then on the bytes of the store that it holds are counted.
+    counted_from: Ms,
     deadline: Ms,
     /// Bytes of the store that are counted as held by stalled clients.
     held: u64,
@@ -61,7 +64,11 @@ impl Conn {
         let config = self.worker.pages.config();
         let mut work = Work { bytes: self.unread() as u64, ..Work::default() };
         let mut timing = self.worker.timing.take();
-        let more = self.compose(&config, began, &mut timing, &mut work);
+        let more = self.compose(&config, began, &mut timing, &mut work, true);
+        if work.commands > 0 {
+            // Its deadline is that of what comes next, even if it passed meanwhile.
+            self.socket.watch.forgive();
+        }
         let next = self.send_h2(&config, timing, more, &mut work);
         (work, next)
     }
@@ -76,17 +83,19 @@ impl Conn {
         let config = self.worker.pages.config();
         let (mut timing, mut work) = (self.worker.timing.take(), Work::default());
         let since = self.worker.pages.clock.micros();
-        let more = self.compose(&config, since, &mut timing, &mut work);
+        let more = self.compose(&config, since, &mut timing, &mut work, true);
         self.send_h2(&config, timing, more, &mut work)
     }
 
-    /// Takes frames and composes answers. True: there is more to do.
+    /// Takes frames and composes answers, their bodies only where `bodies`. True: there is more to
+    /// do.
     fn compose(
         &mut self,
         config: &Rc<Config>,
         since: u64,
         timing: &mut Timing,
         work: &mut Work,
+        bodies: bool,
     ) -> bool {
         let Self { worker, buffers, h2: Some(session), peer, .. } = self else { return false };
         let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
@@ -100,8 +109,11 @@ impl Conn {
         let mut round = Round { worker, config, peer: *peer, since, buffers, timing };
         let taken = session.take(&mut round, most);
         work.commands += taken.events;
+        if session.over {
+            return false;
+        }
         session.take_mail(&mut buffers.out);
-        let more = session.pump(&mut buffers.out);
+        let more = bodies && session.pump(&mut buffers.out);
         taken.more || more
     }
 
@@ -118,7 +130,7 @@ impl Conn {
                 work.bytes += sent;
                 let now = self.settle(config, &mut timing);
                 self.worker.timing.set(timing);
-                self.sent(sent);
+                self.flushed();
                 if more { Next::Answer } else { self.rest_h2(config, now) }
             }
             Err(Ended::TimedOut) => Next::Task(Todo::Flush { timing, more }),
@@ -127,9 +139,8 @@ impl Conn {
     }
 
     /// All output was taken by the socket.
-    fn sent(&mut self, bytes: u64) {
+    fn flushed(&mut self) {
         if let Some(session) = &mut self.h2 {
-            session.taken += bytes;
             session.codec.flushed();
         }
     }
@@ -142,28 +153,34 @@ impl Conn {
         };
         let open = session.codec.open_streams();
         if session.over || session.codec.is_drained() || (session.draining && open == 0) {
+            if !session.over {
+                let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
+                session.leave(&mut buffers.out);
+            }
             return Next::Task(Todo::Close(Timing::default()));
         }
         let limits = &config.settings.http.limits;
         let watch = &socket.watch;
-        let unsent = session.unsent() > 0;
-        if !unsent {
-            session.release(worker);
-        }
-        if unsent {
-            session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms);
+        if session.unsent() > 0 {
             watch.busy();
-            if let Phase::Sending(stall) = session.phase {
-                let soon = if stall.held > 0 { stall.deadline } else { now + STALLED_AFTER };
-                watch.until(stall.deadline.min(soon));
+            match session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms) {
+                Some(deadline) => watch.until(deadline),
+                None => {
+                    worker.pages.counters.timeouts.send.one();
+                    socket.reset();
+                    return Next::Close;
+                }
             }
         } else if open > 0 {
+            session.release(worker);
             session.phase = Phase::Waiting;
             watch.busy();
         } else if unread > 0 {
+            session.release(worker);
             session.phase = Phase::Waiting;
             watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
         } else {
+            session.release(worker);
             let until = now + limits.idle_timeout.as_millis() as Ms;
             session.phase = Phase::Idle { until };
             watch.wait_idle(until.min(now + QUIET_AFTER));
@@ -190,12 +207,7 @@ impl Conn {
                 return Next::Rest;
             }
             (Phase::Sending(stall), Ended::TimedOut) => {
-                let pinned = session.pinned();
-                if now < stall.deadline
-                    && stall.held == 0
-                    && worker.conns.shared.stalled.take(pinned)
-                {
-                    session.phase = Phase::Sending(Stall { held: pinned, ..stall });
+                if now < stall.deadline && session.count_pins(worker) {
                     watch.until(stall.deadline);
                     return Next::Rest;
                 }
@@ -206,10 +218,8 @@ impl Conn {
             (Phase::Waiting, Ended::TimedOut) => worker.pages.counters.timeouts.header.one(),
             _ => {}
         }
-        // The client may open no more streams, and is told which was the last.
         let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
-        (0..2).for_each(|_| session.codec.drain(buffers.out.scratch()));
-        session.over = true;
+        session.leave(&mut buffers.out);
         Next::Task(Todo::Close(Timing::default()))
     }
 
@@ -224,11 +234,17 @@ impl Conn {
         let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
         let mut pace = Pace::new(worker.pages.clock, patience, &worker.conns.shared.stalled);
         self.socket.watch.forgive();
+        if let Some(session) = &mut self.h2 {
+            // The wait for the socket counts for itself.
+            session.release(&worker);
+            session.phase = Phase::Waiting;
+        }
+        let began = worker.pages.clock.now();
         loop {
             let before = self.pending();
             match self.send_now() {
-                Ok(sent) => {
-                    self.sent(sent);
+                Ok(_) => {
+                    self.flushed();
                     break;
                 }
                 Err(Ended::TimedOut) => {}
@@ -236,7 +252,10 @@ impl Conn {
             }
             let (Some(session), Some(buffers)) = (&mut self.h2, &self.buffers) else { break };
             session.taken += before - buffers.out.pending();
-            let reads = session.reads(&buffers.out);
+            // A client that goes on sending is not to put off the end of its wait.
+            let reads = !more
+                && session.reads(&buffers.out)
+                && worker.pages.clock.now() < began + STALLED_AFTER;
             let untaken = u64::MAX - session.taken;
             let pinned = || buffers.out.pinned() + session.pinned();
             let full = io::ErrorKind::WouldBlock.into();
@@ -249,7 +268,8 @@ impl Conn {
                 match self.receive() {
                     Next::Answer => {
                         let since = worker.pages.clock.micros();
-                        more = self.compose(&config, since, &mut timing, &mut Work::default());
+                        let mut work = Work::default();
+                        more = self.compose(&config, since, &mut timing, &mut work, false);
                     }
                     Next::Close => return Err(Ended::Closed),
                     Next::Rest | Next::Task(_) => {}
@@ -260,20 +280,50 @@ impl Conn {
             self.socket.flush_tls(worker.pages.clock.now() + patience).await?;
         }
         let now = self.settle(&config, &mut timing);
+        let session = self.h2.as_ref();
+        // Bodies that windows allow by now were not looked at.
+        let more = more || session.is_some_and(|session| session.codec.next().is_some());
         Ok(if more || self.unread() > 0 { Next::Answer } else { self.rest_h2(&config, now) })
     }
 }
 
 impl Session {
-    /// The client has to take `patience` milliseconds' worth of what waits for its windows.
-    fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) {
-        if let Phase::Sending(stall) = self.phase {
-            if self.taken - stall.taken < PROGRESS {
-                return;
+    /// The client may open no more streams, and is told which was the last.
+    fn leave(&mut self, out: &mut Out) {
+        (0..2).for_each(|_| self.codec.drain(out.scratch()));
+        self.over = true;
+    }
+
+    /// The client has `patience` milliseconds for each stretch of what waits for its windows.
+    /// Returns when to look next; None: it holds too much of the store.
+    fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) -> Option<Ms> {
+        match self.phase {
+            Phase::Sending(stall) if self.sent - stall.sent < PROGRESS => {}
+            _ => {
+                self.release(worker);
+                let (counted_from, deadline) = (now + STALLED_AFTER, now + patience);
+                let stall = Stall { sent: self.sent, counted_from, deadline, held: 0 };
+                self.phase = Phase::Sending(stall);
             }
-            self.release(worker);
         }
-        self.phase = Phase::Sending(Stall { taken: self.taken, deadline: now + patience, held: 0 });
+        let Phase::Sending(stall) = self.phase else { return Some(0) };
+        if now < stall.counted_from {
+            return Some(stall.counted_from.min(stall.deadline));
+        }
+        self.count_pins(worker).then_some(stall.deadline)
+    }
+
+    /// Counts the bytes of the store that answers hold as those of a stalled client. False: they
+    /// are too many.
+    fn count_pins(&mut self, worker: &Worker) -> bool {
+        let pinned = self.pinned();
+        let Phase::Sending(stall) = &mut self.phase else { return true };
+        let more = pinned.saturating_sub(stall.held);
+        let counted = worker.conns.shared.stalled.take(more);
+        if counted {
+            stall.held += more;
+        }
+        counted
     }
 
     /// The client is not stalled any more.

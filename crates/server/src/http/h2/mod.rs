@@ -44,7 +44,9 @@ pub(super) struct Session {
     /// When the codec was told the time last.
     ticked: Ms,
     phase: drive::Phase,
-    /// Bytes of answers that were given to the socket.
+    /// Bytes of answers' bodies that the client's windows have let through.
+    sent: u64,
+    /// Bytes that the socket has taken while it was full.
     taken: u64,
     draining: bool,
     /// The connection is at its end: what is composed is sent, and nothing more is received.
@@ -77,6 +79,7 @@ impl Session {
             need: 1,
             ticked: now,
             phase: drive::Phase::default(),
+            sent: 0,
             taken: 0,
             draining: false,
             over: false,
@@ -98,5 +101,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.streams.iter().for_each(|stream| stream.close());
+        // News and their streams hold each other.
+        drop(self.mail.take());
     }
 }

@@ -72,9 +72,9 @@ impl Session {
         taken
     }
 
-    /// More of a jam may be received.
+    /// Whether frames are taken although `out` is not sent.
     pub(in crate::http) fn reads(&self, out: &Out) -> bool {
-        !self.over && out.composed() < JAM
+        !self.over && out.composed() < JAM && out.pending() < AHEAD
     }
 
     /// Halves the counters of floods once a second.
@@ -104,8 +104,8 @@ impl Session {
             Event::Data { stream, range, end } => {
                 let data = &round.buffers.buf[from + range.start..from + range.end];
                 match self.find(stream) {
-                    Some(open) => open.receive(data, end),
-                    None => {
+                    Some(open) if open.answer.get() == Answer::Composing => open.receive(data, end),
+                    _ => {
                         let out = round.buffers.out.scratch();
                         self.codec.consumed(stream, data.len(), &self.limits, out);
                     }
@@ -117,9 +117,9 @@ impl Session {
                 }
             }
             Event::Reset { stream, by_peer, .. } => {
-                if by_peer {
-                    counters.http2_resets.one();
-                }
+                let counter =
+                    if by_peer { &counters.http2_resets } else { &counters.http2_malformed };
+                counter.one();
                 self.forget(stream);
             }
             Event::Pong(payload) if payload == DRAIN && self.draining => {
@@ -202,7 +202,9 @@ impl Session {
         let out = &mut scratch.out;
         out.clear();
         let now = round.worker.pages.clock.at(round.since);
-        refuse::compose(out.scratch(), now, status, why, Answered::UNREAD);
+        let head_only = scratch.work.head.starts_with(b"HEAD ");
+        let to = Answered { head_only, ..Answered::UNREAD };
+        refuse::compose(out.scratch(), now, status, why, to);
         log::unread(round.worker, round.peer.address, status, out.pending());
         self.answer(stream, out, &mut round.buffers.out);
     }
@@ -220,6 +222,7 @@ async fn later(
     request: Box<Detached>,
     waiting: Box<Waiting>,
 ) {
+    let unfinished = Unfinished(stream.clone());
     let mut out = Out::default();
     let waited = async |request: Request<'_, '_>| {
         let exchange = Exchange::new(request, &worker);
@@ -239,6 +242,18 @@ async fn later(
         }
     };
     stream.finish(&mut out, answer);
+    drop(unfinished);
+}
+
+/// Breaks the answer off if its task ends without one: after a panic.
+struct Unfinished(Rc<Stream>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if self.0.answer.get() == Answer::Composing {
+            self.0.finish(&mut Out::default(), Answer::Broken(ErrorCode::INTERNAL_ERROR));
+        }
+    }
 }
 
 /// Adds the key that a WebSocket of HTTP/1 has and one of HTTP/2 has not (RFC 8441 section 5.1): 16

@@ -207,12 +207,12 @@ impl Session {
                 self.state = State::Failed;
             }
             let used = processed?;
+            self.keep_partial(&scratch.received[used..]);
             match flushed {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ if self.sealed.len() > BACKLOG => return Err(io::ErrorKind::InvalidData.into()),
                 _ => {}
             }
-            self.keep_partial(&scratch.received[used..]);
             if self.partial.len() > PARTIAL {
                 self.state = State::Failed;
                 return Err(io::ErrorKind::InvalidData.into());
