@@ -4,7 +4,7 @@
 #   serve.sh DIR ADDR [CDN_ADDR [SERVER_URL]]     (LARDER_MW_MEMCACHED and LARDER_MW_CLIENT: see LocalSettings.php)
 #
 # ADDR is where it listens (host:port), CDN_ADDR where Larder does and purges go. Each request adds a line to
-# DIR/origin.log (see router.php). Stop the whole process group: the workers do not end with their parent.
+# DIR/origin.log (see count.php). Stop the whole process group: the workers do not end with their parent.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 wiki="$here/../../crates/lab/src/mediawiki/wiki"

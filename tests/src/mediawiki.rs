@@ -1,10 +1,12 @@
 //! A real MediaWiki as origin, and visitors with a browser's memory for cookies.
 //!
 //! The scripts in `tests/mediawiki/` install and serve it; here they are run and watched. See
-//! `tests/mediawiki/setup.sh` for what the wiki holds and `router.php` for how renders are counted.
+//! `tests/mediawiki/setup.sh` for what the wiki holds and `count.php` for how renders are counted.
 
 use crate::answer::Answer;
 use crate::helper::{free_port, source_root};
+use crate::listening;
+use crate::php;
 use crate::scratch::Scratch;
 use crate::wait::wait_until;
 use crate::wire::Wire;
@@ -18,15 +20,19 @@ use std::process::{Child, Command, Stdio};
 /// The name under which readers know the wiki: `$wgServer` is `http://` and this.
 pub const HOST: &str = "wiki.test";
 
+/// Where Debian has MediaWiki.
+const INSTALLED: &str = "/usr/share/mediawiki";
+
 /// An installed wiki; after [`Wiki::serve`] an origin. Its processes end when it is dropped.
 pub struct Wiki {
     addr: SocketAddr,
     paths: Vec<String>,
     php: Option<Child>,
+    fastcgi: bool,
     dir: Scratch,
 }
 
-/// One request that reached MediaWiki, from the log that `router.php` writes.
+/// One request that reached MediaWiki, from the log that `count.php` writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Render {
     /// The method.
@@ -53,13 +59,16 @@ impl Wiki {
         let paths = paths.lines().map(str::to_owned).collect();
         // PHP cannot be asked which port it took, so one is found for it.
         let addr = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        Wiki { addr, paths, php: None, dir }
+        Wiki { addr, paths, php: None, fastcgi: false, dir }
     }
 
     /// Starts it. `cdn` is where it sends its purges.
     #[track_caller]
     pub fn serve(&mut self, cdn: SocketAddr) {
-        self.serve_with(cdn, &[]);
+        match self.fastcgi {
+            true => self.serve_fastcgi(cdn),
+            false => self.serve_with(cdn, &[]),
+        }
     }
 
     /// Starts it with objects and sessions in the memcached at `objects`, reached by one of
@@ -96,6 +105,47 @@ impl Wiki {
             TcpStream::connect(self.addr).is_ok()
         });
         self.php = Some(child);
+    }
+
+    /// It will be an application of php-fpm instead of PHP's own server.
+    pub fn by_fastcgi(mut self) -> Wiki {
+        self.fastcgi = true;
+        self
+    }
+
+    #[track_caller]
+    fn serve_fastcgi(&mut self, cdn: SocketAddr) {
+        let (dir, wiki) = (self.dir.path(), source_root().join("crates/lab/src/mediawiki/wiki"));
+        let socket = dir.join("php.sock");
+        let mut command = php::fpm(dir, &socket.display().to_string(), 4);
+        command.arg("-d").arg(format!("auto_prepend_file={}", wiki.join("count.php").display()));
+        let cdn = cdn.to_string();
+        let log = dir.join("origin.log");
+        let child = command
+            .env("MW_INSTALL_PATH", INSTALLED)
+            .env("MW_CONFIG_FILE", wiki.join("LocalSettings.php"))
+            .env("LARDER_MW_DIR", dir)
+            .env("LARDER_MW_CDN", cdn)
+            .env("LARDER_MW_SERVER", format!("http://{HOST}"))
+            .env("LARDER_MW_LOG", log)
+            .stdin(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        self.php = Some(child);
+        wait_until("php-fpm to listen", || listening::path(&socket));
+    }
+
+    /// Lines of `[site.origin]`.
+    pub fn origin(&self) -> String {
+        if !self.fastcgi {
+            return format!("url = \"{}\"\n", self.origin_url());
+        }
+        format!(
+            "url = \"fcgi+unix:{}\"\nroot = \"{INSTALLED}\"\nsymlinks = \"follow\"\ntry_files = \
+             [\"$uri\", \"/index.php\"]\n",
+            self.dir.file("php.sock").display()
+        )
     }
 
     /// URL for a configuration's `origin`.

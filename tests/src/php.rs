@@ -23,19 +23,7 @@ impl Php {
             let socket = dir.join("php.sock");
             let listen =
                 if unix { socket.display().to_string() } else { format!("127.0.0.1:{port}") };
-            // Root is only let in with -R, and needs a user.
-            let root = rustix::process::getuid().is_root();
-            let user = if root { "user = root\ngroup = root\n" } else { "" };
-            let config = format!(
-                "[global]\nerror_log = {}/fpm.log\ndaemonize = no\n[www]\nlisten = {listen}\npm = \
-                 static\npm.max_children = {processes}\n{user}",
-                dir.display()
-            );
-            std::fs::write(dir.join("fpm.conf"), config).unwrap();
-            let mut command = Command::new(binary());
-            command.args(["-R", "-F", "-y", "fpm.conf", "-d", "display_errors=0"]);
-            command.args(["-d", "log_errors=1", "-d", "output_buffering=0"]);
-            (command, unix.then_some(socket))
+            (fpm(dir, &listen, processes), unix.then_some(socket))
         });
         Php { server, unix }
     }
@@ -57,6 +45,24 @@ impl Php {
     pub fn origin(&self) -> String {
         format!("url = \"{}\"\nroot = \"{}\"\n", self.url(), self.root().display())
     }
+}
+
+/// The command that starts php-fpm with its files in a directory. Its scripts see the command's
+/// environment.
+pub(crate) fn fpm(dir: &Path, listen: &str, processes: usize) -> Command {
+    // Root is only let in with -R, and needs a user.
+    let root = rustix::process::getuid().is_root();
+    let user = if root { "user = root\ngroup = root\n" } else { "" };
+    let config = format!(
+        "[global]\nerror_log = {}/fpm.log\ndaemonize = no\n[www]\nlisten = {listen}\npm = \
+         static\npm.max_children = {processes}\nclear_env = no\n{user}",
+        dir.display()
+    );
+    std::fs::write(dir.join("fpm.conf"), config).unwrap();
+    let mut command = Command::new(binary());
+    command.args(["-R", "-F", "-y"]).arg(dir.join("fpm.conf"));
+    command.args(["-d", "display_errors=0", "-d", "log_errors=1", "-d", "output_buffering=0"]);
+    command
 }
 
 /// php-fpm as Debian names it.

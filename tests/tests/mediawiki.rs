@@ -9,7 +9,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::mediawiki::{HOST, Visitor, Wiki};
-use larder_tests::{Answer, Larder, Wire, wait_for, wait_until};
+use larder_tests::{Answer, Larder, wait_for, wait_until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::thread;
@@ -22,15 +22,12 @@ struct House {
 }
 
 impl House {
-    fn build() -> House {
-        let mut wiki = Wiki::install();
-        let larder = Larder::site(
-            &wiki.origin_url(),
-            &format!(
-                "hosts = [\"{HOST}\"]\npreset = \"mediawiki\"\npurge = {{ from = [\"127.0.0.1\"] \
-                 }}"
-            ),
-        );
+    fn build(mut wiki: Wiki) -> House {
+        let larder = Larder::with_config(&format!(
+            "[[site]]\nhosts = [\"{HOST}\"]\npreset = \"mediawiki\"\npurge = {{ from = \
+             [\"127.0.0.1\"] }}\n[site.origin]\n{}",
+            wiki.origin()
+        ));
         wiki.serve(larder.addr());
         House { wiki, larder }
     }
@@ -55,7 +52,16 @@ type Step = (&'static str, fn(&House));
 
 #[test]
 fn a_wiki_served_from_memory() {
-    let house = House::build();
+    served_from_memory(&House::build(Wiki::install()));
+}
+
+/// Without a web server: Larder asks php-fpm, and serves scripts and styles itself.
+#[test]
+fn a_wiki_served_from_memory_by_fastcgi() {
+    served_from_memory(&House::build(Wiki::install().by_fastcgi()));
+}
+
+fn served_from_memory(house: &House) {
     let steps: &[Step] = &[
         ("second anonymous view is a hit with identical bytes", second_view_is_a_hit),
         ("all 93 articles come from memory on the second round", all_articles_from_memory),
@@ -76,7 +82,7 @@ fn a_wiki_served_from_memory() {
     let mut failed = Vec::new();
     for (name, step) in steps {
         let started = Instant::now();
-        match catch_unwind(AssertUnwindSafe(|| step(&house))) {
+        match catch_unwind(AssertUnwindSafe(|| step(house))) {
             Ok(()) => println!("ok in {:5} ms: {name}", started.elapsed().as_millis()),
             Err(_) => failed.push(*name),
         }
@@ -204,7 +210,8 @@ fn no_s_maxage_leaks(house: &House) {
     let control = house.anonymous().view(&article).fields.joined("cache-control");
     assert!(control.contains("must-revalidate"), "{control:?}");
     // Sanity: the wiki itself does send it.
-    let direct = Wire::connect(house.wiki.addr()).ask("GET", &article, &[&format!("Host: {HOST}")]);
+    let plain = Larder::site_with_origin(&house.wiki.origin());
+    let direct = Visitor::new(plain.addr()).view(&article);
     assert!(direct.fields.joined("cache-control").contains("s-maxage=18000"), "{direct:?}");
 }
 
@@ -423,7 +430,10 @@ fn wiki_sees_the_reader(house: &House) {
 }
 
 fn others_may_not_purge(house: &House) {
-    let strict = Larder::site(&house.wiki.origin_url(), "preset = \"mediawiki\"");
+    let strict = Larder::with_config(&format!(
+        "[[site]]\npreset = \"mediawiki\"\n[site.origin]\n{}",
+        house.wiki.origin()
+    ));
     let path = house.article(22);
     let mut reader = Visitor::new(strict.addr());
     reader.view(&path).assert_status(200);

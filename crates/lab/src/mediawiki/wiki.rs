@@ -22,6 +22,7 @@ pub(super) const SIGMA: f64 = 0.9;
 const SETTINGS: &str = include_str!("wiki/LocalSettings.php");
 const ARTICLES: &str = include_str!("wiki/articles.php");
 const ROUTER: &str = include_str!("wiki/router.php");
+const COUNT: &str = include_str!("wiki/count.php");
 
 /// An article.
 #[derive(Clone, Debug)]
@@ -52,9 +53,12 @@ impl Wiki {
             mediawiki: programs.mediawiki.clone(),
             articles: Vec::new(),
         };
-        for (name, text) in
-            [("LocalSettings.php", SETTINGS), ("articles.php", ARTICLES), ("router.php", ROUTER)]
-        {
+        for (name, text) in [
+            ("LocalSettings.php", SETTINGS),
+            ("articles.php", ARTICLES),
+            ("router.php", ROUTER),
+            ("count.php", COUNT),
+        ] {
             wiki.write(name, text)?;
         }
         std::fs::create_dir_all(dir.join("cache")).map_err(|e| Error::file(dir, e))?;
