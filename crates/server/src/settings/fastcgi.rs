@@ -42,10 +42,12 @@ pub struct Release {
 }
 
 impl Release {
-    /// Asks all workers to close connections as soon as they are idle.
-    pub(crate) fn ask(&self) {
-        self.times.fetch_add(1, Relaxed);
+    /// Asks all workers to close connections as soon as they are idle. The result is the number of
+    /// times it was asked, this one included.
+    pub(crate) fn ask(&self) -> u64 {
+        let before = self.times.fetch_add(1, Relaxed);
         self.asked.notify_waiters();
+        before + 1
     }
 
     /// Number of times it was asked so far.

@@ -140,6 +140,12 @@ impl Connection {
         id as u16
     }
 
+    /// The request that is under way has asked for connections, for the `times`th time: this one
+    /// is not meant.
+    pub(super) fn stays(&mut self, times: u64) {
+        self.released = times;
+    }
+
     fn peek(&self) -> io::Result<usize> {
         let mut byte = [0_u8; 1];
         let (_, peeked) = recv(self, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;

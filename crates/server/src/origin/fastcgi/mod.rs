@@ -14,7 +14,7 @@ mod output;
 mod params;
 mod spool;
 
-use std::{pin::pin, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -197,6 +197,7 @@ impl FastCgi {
     ) -> Result<Head, OriginError> {
         let limit = self.pool.settings.first_byte_timeout;
         let (progress, reused) = (exchange.progress.clone(), exchange.lease().reused);
+        let asked = Cell::new(None);
         let head = async {
             let mut head = pin!(read_head(exchange));
             if !reused {
@@ -205,11 +206,15 @@ impl FastCgi {
                     return head;
                 }
                 // It may wait for a process that serves an idle connection.
-                self.settings.release.ask();
+                asked.set(Some(self.settings.release.ask()));
             }
             head.await
         };
-        match patiently(head, &progress, limit, total).await {
+        let head = patiently(head, &progress, limit, total).await;
+        if let (Some(times), Some(connection)) = (asked.get(), exchange.lease().connection()) {
+            connection.stays(times);
+        }
+        match head {
             Ok(head) => head,
             Err(Late::Silent) => Err(OriginError::FirstByteTimeout),
             Err(Late::Total) => Err(OriginError::TotalTimeout),
