@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How long a command holds its worker: the longest others wait for it.
 
-Starts a Larder of one thread with pages, memcached's and Redis's protocols. For each command a process of its own sends it, while this one
-asks PING on another connection, one after the other, and takes the processor time that the server used from one answer to the next: what
-the worker did before it came to the PING. Time in which others had the processor does not count, so the machine need not be quiet. But
-what the server did while this script was kept from asking counts, too: each figure is too large rather than too small. Each command is run
-several times; printed is the least of the longest (the median beside it), in milliseconds of processor time.
+Starts a Larder of one thread with pages, memcached's and Redis's protocols. For each command one process sends it, and another asks PING
+on a connection of its own, one after the other, and takes the wall time of each round trip. Only the time in which a PING is under way
+counts; the median of a thousand round trips before the command is subtracted. Each command is run several times; printed are the median
+and the maximum of the longest waits, in milliseconds. The machine has to be quiet, since time in which other programs had the processor
+counts, too; the process that sends the command has the lowest priority.
 
     cargo build --release -p larder
     scripts/longest-hold.py --larder target/release/larder
@@ -142,10 +142,6 @@ class Server:
                 f'[redis]\nlisten = "{HOST}:{self.redis}"\n[memcached]\nlisten = "{HOST}:{self.memcached}"\n'
             )
         self.process = subprocess.Popen([larder, "serve", "--config", path], stdout=subprocess.DEVNULL)
-        self.clock = (~self.process.pid << 3) | 2  # MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
-
-    def cpu(self):
-        return time.clock_gettime(self.clock)
 
 
 def fill(count):
@@ -326,32 +322,48 @@ class Left(Redis):
         time.sleep(0.3)
 
 
-def run(server, kind, port, data):
-    """The longest one PING waited, in milliseconds of the server's processor time."""
-    ready, go = multiprocessing.Event(), multiprocessing.Event()
+def ask(port, begun, stop, longest):
+    """Asks PING until it is told to stop; gives the longest wait in milliseconds."""
+    probe = connect(port)
 
-    def work():
-        sender = kind(getattr(server, port))
-        ready.set()
-        go.wait()
-        sender.send(data)
-
-    probe = connect(server.redis)
-    worker = multiprocessing.get_context("fork").Process(target=work)
-    worker.start()
-    ready.wait()
-    longest, pings, last = 0, 0, server.cpu()
-    go.set()
-    while worker.is_alive() or pings < 10:
+    def ping():
+        start = time.monotonic_ns()
         probe.sendall(b"PING\r\n")
         probe.recv(100)
-        now = server.cpu()
-        longest, last, pings = max(longest, now - last), now, pings + 1
+        return time.monotonic_ns() - start
+
+    usual = statistics.median(ping() for _ in range(1000))
+    most = 0
+    begun.set()
+    while not stop.is_set():
+        most = max(most, ping())
+    longest.value = max(0, most - usual) / 1e6
+
+
+def run(server, kind, port, data):
+    """The longest that a PING waited while the command ran, in milliseconds."""
+    context = multiprocessing.get_context("fork")
+    ready, begun, stop = context.Event(), context.Event(), context.Event()
+    longest = context.Value("d", 0)
+
+    def work():
+        os.nice(19 - os.nice(0))
+        sender = kind(getattr(server, port))
+        ready.set()
+        begun.wait()
+        sender.send(data)
+
+    probe = context.Process(target=ask, args=(server.redis, begun, stop, longest))
+    worker = context.Process(target=work)
+    worker.start()
+    ready.wait()
+    probe.start()
     worker.join()
-    if worker.exitcode:
-        raise SystemExit(worker.exitcode)
-    probe.close()
-    return longest * 1000
+    stop.set()
+    probe.join()
+    if worker.exitcode or probe.exitcode:
+        raise SystemExit("a client has failed")
+    return longest.value
 
 
 def main():
@@ -379,9 +391,9 @@ def main():
             for _ in range(options.runs):
                 before(server)
                 times.append(run(server, kind, port, data))
-            found[name] = (min(times), statistics.median(times))
+            found[name] = (statistics.median(times), max(times))
             if not options.json:
-                print(f"| {name} | {min(times):.2f} | {statistics.median(times):.2f} |", flush=True)
+                print(f"| {name} | {found[name][0]:.2f} | {found[name][1]:.2f} |", flush=True)
     finally:
         server.process.terminate()
         server.process.wait()
