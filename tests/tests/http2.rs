@@ -337,26 +337,39 @@ fn a_websocket_takes_a_stream_of_its_own() {
 }
 
 #[test]
-fn requests_that_wait_are_as_many_as_connections_may_be() {
+fn early_hints_come_while_a_page_is_asked_for_again() {
     let gate = Arc::new(Gate::closed());
     let wait = gate.clone();
-    let origin = Origin::start(move |_, reply| {
-        wait.wait();
-        reply.ok(&[KEPT], "page");
+    let origin = Origin::start(move |seen, reply| {
+        if seen.get("if-none-match").is_some() {
+            wait.wait();
+        }
+        let link = "Link: </style.css>; rel=preload; as=style";
+        reply.ok(
+            &["Cache-Control: no-cache", "ETag: \"one\"", link, "Link: </next>; rel=next"],
+            "page",
+        );
     });
-    let larder = larder(&origin, "connections = 20");
-    let client = H2::connect(larder.addr());
-    let begin = |at: usize| client.begin("GET", &format!("/{}", at % 2), &[], true);
-    let mut open: Vec<_> = (0..50).map(begin).collect();
-    let refused = open.split_off(20);
-    for open in refused {
-        assert_eq!(client.end(open).unwrap().status, 503);
+    let larder = Larder::with_config(&config(&origin.url(), "", "early_hints = true"));
+    let url = format!("http://{}/", larder.addr());
+    assert_eq!(H2::connect(larder.addr()).get("/").text(), "page");
+    // A client that shows interim responses as they come.
+    let mut curl = std::process::Command::new("curl")
+        .args(["-siN", "--http2-prior-knowledge", &url])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut shown = String::new();
+    let mut lines = std::io::BufReader::new(curl.stdout.take().unwrap());
+    while !shown.ends_with("\r\n\r\n") {
+        assert!(std::io::BufRead::read_line(&mut lines, &mut shown).unwrap() > 0, "{shown}");
     }
+    assert_eq!(shown, "HTTP/2 103 \r\nlink: </style.css>; rel=preload; as=style\r\n\r\n");
     gate.open();
-    for open in open {
-        assert_eq!(client.end(open).unwrap().text(), "page");
-    }
-    assert_eq!(client.get("/0").text(), "page");
+    lines.read_to_string(&mut shown).unwrap();
+    assert!(shown.contains("HTTP/2 200") && shown.ends_with("page"), "{shown}");
+    assert!(curl.wait().unwrap().success());
+    assert_eq!(get(larder.addr(), "/").interim, [], "HTTP/1 gets none");
 }
 
 #[test]

@@ -224,3 +224,30 @@ fn a_long_answer_to_a_slow_stream_is_not_kept_in_memory() {
     let grown = larder.usage().peak_rss.saturating_sub(before);
     assert!(grown < 32 << 20, "{} MiB for an answer of 100 MB", grown >> 20);
 }
+
+#[test]
+fn requests_that_wait_are_as_many_as_connections_may_be() {
+    let gate = Arc::new(Gate::closed());
+    let wait = gate.clone();
+    let origin = Origin::start(move |_, reply| {
+        wait.wait();
+        reply.ok(&[KEPT], "page");
+    });
+    let larder = Larder::with_config(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\nh2c = true\n[http.limits]\nconnections = \
+         20\n[[site]]\norigin = \"{}\"\n",
+        origin.url()
+    ));
+    let client = H2::connect(larder.addr());
+    let begin = |at: usize| client.begin("GET", &format!("/{}", at % 2), &[], true);
+    let mut open: Vec<_> = (0..50).map(begin).collect();
+    let refused = open.split_off(20);
+    for open in refused {
+        assert_eq!(client.end(open).unwrap().status, 503);
+    }
+    gate.open();
+    for open in open {
+        assert_eq!(client.end(open).unwrap().text(), "page");
+    }
+    assert_eq!(client.get("/0").text(), "page");
+}

@@ -211,6 +211,7 @@ fn action(values: &Values) -> RuleAction {
         key_fields: values.maybe_list::<KeyField>("key_fields").map(Arc::from),
         drop_query: values.maybe_list::<Pattern>("drop_query").map(Arc::from),
         sort_query: values.maybe("sort_query"),
+        early_hints: values.maybe("early_hints"),
         max_object: values.maybe("max_object"),
         cache: CacheAction {
             ttl: seconds(values, "ttl").map(Some),

@@ -30,6 +30,7 @@ use crate::{
         debug,
         deliver::{self, Served},
         exchange::{Active, Exchange},
+        hints,
         log::finish,
         pass, purge, redirect, refuse,
         reply::{self, Done},
@@ -209,6 +210,9 @@ async fn cached(
                 ControlFlow::Continue(plan) => plan,
             },
         };
+        if lookups.fetches == 0 {
+            hints::send(conn, exchange, route, plan.held.as_ref()).await?;
+        }
         match ask(conn, exchange, route, lookups.limit(plan)).await? {
             ControlFlow::Break(keep) => return Ok(keep),
             ControlFlow::Continue((why, again)) => lookups.again(why, again),

@@ -11,6 +11,7 @@ mod deliver;
 mod exchange;
 mod flow;
 pub(crate) mod h2;
+mod hints;
 mod log;
 mod opening;
 mod pass;

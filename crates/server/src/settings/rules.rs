@@ -99,6 +99,8 @@ pub struct RulePolicy {
     pub drop_query: Arc<[Pattern]>,
     /// Query parameters sorted in key and request.
     pub sort_query: bool,
+    /// A client that waits is told the links of the stored page (RFC 8297).
+    pub early_hints: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
     /// The choices that RFC 9111 leaves to the operator.
@@ -114,6 +116,7 @@ impl Default for RulePolicy {
             key_fields: Arc::new([]),
             drop_query: Arc::new([]),
             sort_query: false,
+            early_hints: false,
             max_object: 1 << 30,
             cache: Policy::default(),
         }
@@ -205,6 +208,7 @@ overlay! {
         key_fields: Arc<[KeyField]>,
         drop_query: Arc<[Pattern]>,
         sort_query: bool,
+        early_hints: bool,
         max_object: u64,
     } nested { cache: CacheAction }
 }

@@ -316,6 +316,12 @@ pub(super) const POLICY: &[Opt] = &[
         "Sort the query parameters, so that their order makes no second copy.",
     ),
     opt(
+        "early_hints",
+        Kind::Bool,
+        "false",
+        "While the origin is asked again for a page, tell clients of HTTP/2 the links of the          stored one that they should load (103 Early Hints): its `Link` fields with `preload`,          `modulepreload` or `preconnect`.",
+    ),
+    opt(
         "max_object",
         Kind::Size(1, TIB),
         "1GiB",
