@@ -5,7 +5,7 @@
 //! registered and none is cancelled.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::poll_fn,
     io::{self, IoSlice},
     rc::Rc,
@@ -43,15 +43,15 @@ pub(crate) struct Watch {
     head: Cell<bool>,
     expired: Cell<bool>,
     drain: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
+    waker: Cell<Option<Waker>>,
     /// Where the connection rests while no task has it.
-    slot: RefCell<Option<Rc<dyn Resting>>>,
+    slot: Cell<Option<Rc<dyn Resting>>>,
 }
 
 impl Watch {
     /// The connection rests in this slot whenever no task has it.
     pub(super) fn settle(&self, slot: Rc<dyn Resting>) {
-        *self.slot.borrow_mut() = Some(slot);
+        self.slot.set(Some(slot));
     }
 
     /// The slot is given up, and what rests in it closed.
@@ -118,7 +118,8 @@ impl Watch {
         if let Some(waker) = self.waker.take() {
             return waker.wake();
         }
-        let slot = self.slot.borrow().clone();
+        let slot = self.slot.take();
+        self.slot.set(slot.clone());
         if let Some(slot) = slot {
             slot.look();
         }
@@ -136,11 +137,8 @@ impl Watch {
 
     /// The task is woken when there is something to be said.
     pub(crate) fn wait<T>(&self, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
-        let mut held = self.waker.borrow_mut();
-        match held.as_ref() {
-            Some(waker) if waker.will_wake(cx.waker()) => {}
-            _ => *held = Some(cx.waker().clone()),
-        }
+        let held = self.waker.take().filter(|waker| waker.will_wake(cx.waker()));
+        self.waker.set(Some(held.unwrap_or_else(|| cx.waker().clone())));
         Poll::Pending
     }
 

@@ -41,6 +41,12 @@ const LINGER: (usize, Ms) = (256 * 1024, 2000);
 /// hold up the end.
 const LATE: usize = 8 << 20;
 
+/// A number of bytes or commands in four bytes: an idle connection is small. Larger ones are as good
+/// as the largest.
+fn small(number: impl TryInto<u32>) -> u32 {
+    number.try_into().unwrap_or(u32::MAX)
+}
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -78,25 +84,25 @@ struct Conn<S> {
     buffers: Option<Box<IoBuffers>>,
     /// Bytes the session knows the next command to have, from the start of what is not used up; 0:
     /// not known.
-    want: usize,
+    want: u32,
     /// The last read filled its buffer: more is there, most likely.
     filled: bool,
     /// When the last batch was answered: idleness counts from there.
     rested: Ms,
     /// Commands taken up and bytes sent since this connection last waited for something.
-    streak: (usize, u64),
+    streak: (u32, u32),
     /// In a batch whose answers the client does not take as fast as they come.
     jam: Option<Box<Jam>>,
     /// Of a command of which a part has come.
-    begun: Option<Begun>,
+    begun: Option<Box<Begun>>,
     /// Bytes received since it connected.
     come: u64,
     /// Bytes of the buffers while the connection waits, or others have their turn.
     held: Held,
     /// Bytes that wait for their round.
-    received: usize,
+    received: u32,
     /// Bytes answered since the server stops.
-    late: usize,
+    late: u32,
     /// Mail was sent since the server stops.
     told: bool,
     leaving: Box<dyn Leaving>,
@@ -136,7 +142,7 @@ impl<S: Session + 'static> Connection for Conn<S> {
         match self.read() {
             Some(Ok(Woken::Bytes(received))) => {
                 self.socket.watch.busy();
-                self.received = received;
+                self.received = small(received);
                 Next::Answer
             }
             Some(read) => Next::Task(read.map_err(Ended::from)),
@@ -169,7 +175,7 @@ impl<S: Session + 'static> Connection for Conn<S> {
     }
 
     fn answer(&mut self, began: u64) -> (Work, Next<Self::Todo>) {
-        let received = std::mem::take(&mut self.received);
+        let received = std::mem::take(&mut self.received) as usize;
         let mut batch = self.begin(received, began);
         let answered = self.finish_now(&mut batch);
         let work = Work {
@@ -262,13 +268,13 @@ impl<S: Session> Conn<S> {
             Err(Ended::TimedOut) => {
                 return Err(if self.begun.is_some() { End::Late } else { End::Idle });
             }
-            Err(Ended::Drained) if self.late >= LATE => return Err(End::Drained),
+            Err(Ended::Drained) if self.late as usize >= LATE => return Err(End::Drained),
             Err(Ended::Drained) => match self.received_before().await {
                 0 if self.told || !self.client.has_mail() => return Err(End::Drained),
                 n => {
                     // Others' last words to it: once, as they may go on.
                     self.told |= n == 0;
-                    self.late += n;
+                    self.late = self.late.saturating_add(small(n));
                     self.batch(n).await
                 }
             },
@@ -303,7 +309,7 @@ impl<S: Session> Conn<S> {
     fn wait_idle(&self) {
         let Limits { idle, .. } = self.limits.get();
         let silent = if self.client.stays() || idle == 0 { Ms::MAX } else { self.rested + idle };
-        let deadline = silent.min(self.begun.map_or(Ms::MAX, |begun| begun.deadline));
+        let deadline = silent.min(self.begun.as_ref().map_or(Ms::MAX, |begun| begun.deadline));
         self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
     }
 
@@ -379,7 +385,7 @@ impl<S: Session> Conn<S> {
             buffers.at = 0;
         }
         let grown = if self.filled { buffers.buf.capacity() * 2 } else { left + ROOM };
-        let wanted = grown.max(self.want).clamp(left + 1, WINDOW);
+        let wanted = grown.max(self.want as usize).clamp(left + 1, WINDOW);
         buffers.buf.reserve_exact(wanted - left);
         Ok(())
     }

@@ -351,7 +351,7 @@ pub(crate) fn resume(
 ) -> bool {
     let start = face.clock.micros();
     let at = out.scratch().len();
-    conn.until = start + job::STEP;
+    face.until.set(start + job::STEP);
     let mut ctx = Ctx::new(face, conn, now, out);
     let mut progress = running.begun.job.step(&mut ctx, args);
     if let Some(again) = conn.begun.take() {
@@ -435,7 +435,7 @@ pub(crate) fn call(
     let start = if weight > 0 { face.clock.micros() } else { 0 };
     let at = out.scratch().len();
     if !conn.in_exec {
-        conn.until = 0;
+        face.until.set(0);
     }
     handler(&mut Ctx::new(face, conn, now, out), args);
     if out.scratch().get(at) == Some(&b'-') {

@@ -75,9 +75,9 @@ impl Ctx<'_> {
     /// The first call of a command's first step starts the time.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = self.face.clock.micros();
-        if self.conn.until == 0 {
-            self.conn.until = now + STEP;
+        if self.face.until.get() == 0 {
+            self.face.until.set(now + STEP);
         }
-        now >= self.conn.until
+        now >= self.face.until.get()
     }
 }

@@ -188,7 +188,8 @@ impl Session {
                 Step::Command { args, .. } => {
                     large.whole = true;
                     // The hint belongs to an earlier command.
-                    (conn.hint, conn.stays) = (None, true);
+                    face.hint.set(None);
+                    conn.stays = true;
                     if !run(face, conn, &args, now, out, dropped) {
                         return Turn::Later(used, conn.looks_again());
                     }
@@ -384,8 +385,9 @@ impl object::Session for Session {
         let decoder = decoder.get_or_insert_with(|| face.take_decoder());
         match decoder.step(input, &limits) {
             Step::Command { args, used } => {
-                conn.hint =
+                let hint =
                     first.or_else(|| face.ahead.borrow_mut().take(client, conn.ns, input.len()));
+                face.hint.set(hint);
                 if !run(face, conn, &args, now, out, dropped) {
                     return Turn::Later(0, conn.looks_again());
                 }

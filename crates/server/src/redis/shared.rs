@@ -1,7 +1,7 @@
 //! State shared by the connections of the Redis face.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::{
         Arc,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use larder_proto::resp::Decoder;
-use larder_store::{Cause, Evicted, MAX_KEY, Namespace, Store};
+use larder_store::{Cause, Evicted, Hint, MAX_KEY, Namespace, Store};
 
 use crate::{
     clock::{Clock, Ms},
@@ -205,6 +205,10 @@ pub(crate) struct Face {
     pub(crate) clock: Clock,
     /// Sample-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
+    /// The hint of the current command's key, if it was looked up ahead.
+    pub(crate) hint: Cell<Option<Hint>>,
+    /// End of the current step's time in microseconds; 0: it has just begun.
+    pub(crate) until: Cell<u64>,
     /// Time of the current turn.
     pub(crate) turn_time: TurnTime,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
@@ -224,6 +228,8 @@ impl Face {
             counters: shared.counters[worker % shared.workers.max(1)].clone(),
             clock: shared.clock,
             ahead: RefCell::default(),
+            hint: Cell::default(),
+            until: Cell::default(),
             turn_time: TurnTime::default(),
             handlers: dispatch::handlers(),
             decoders: RefCell::default(),

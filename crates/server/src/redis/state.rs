@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use larder_proto::resp::Version;
-use larder_store::{Hint, Namespace};
+use larder_store::Namespace;
 
 use crate::{
     clock::Ms,
@@ -110,8 +110,6 @@ pub(crate) struct Conn {
     pub(crate) begun: Option<Box<Begun>>,
     /// A command in steps: the next command waits for its end.
     pub(crate) running: Option<Box<Running>>,
-    /// End of the current step's time in microseconds; 0: it has just begun.
-    pub(crate) until: u64,
     /// The current command has many keys: tracking remembers them in parts.
     pub(crate) remembers: bool,
     /// The current command's bytes stay in the receive buffer until it ends.
@@ -123,8 +121,6 @@ pub(crate) struct Conn {
     pub(crate) tracks: OnDemand<Tracks>,
     pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
-    /// The hint of the current command's key, if it was looked up ahead.
-    pub(crate) hint: Option<Hint>,
     /// Executed commands, for sampling their time.
     pub(crate) turns: u32,
     /// Memory of its transaction, watched keys and subscriptions, if they are many.
@@ -142,11 +138,9 @@ impl Conn {
             gates: 0,
             closing: false,
             answers: Answers::On,
-            hint: None,
             multi: OnDemand::default(),
             begun: None,
             running: None,
-            until: 0,
             remembers: false,
             stays: false,
             in_exec: false,

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, io, sync::atomic::Ordering, task::Poll, time::Duration};
 
-use super::{Conn, jam};
+use super::{Conn, jam, small};
 use crate::{
     clock::Ms,
     net::{conns::IoBuffers, socket::Ended},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// After so many bytes of answers without a wait others get their turn.
-const TURN_BYTES: u64 = HIGH_WATER;
+const TURN_BYTES: u32 = HIGH_WATER as u32;
 
 /// Commands under way that were received together.
 pub(super) struct Batch {
@@ -55,7 +55,7 @@ impl<S: Session> Conn<S> {
         let received = received as u64;
         self.come += received;
         self.want = 0;
-        self.streak.1 += received;
+        self.streak.1 = self.streak.1.saturating_add(small(received));
         let (limits, took) = (self.limits.get(), Took::All { want: 0 });
         self.session.turn_time().begin();
         let mut batch =
@@ -69,7 +69,7 @@ impl<S: Session> Conn<S> {
         let again = matches!(batch.took, Took::Part | Took::Later(_) | Took::Again);
         let (before, how) = (batch.commands, (again, batch.most(), batch.high));
         batch.took = take_up(buffers, &mut self.session, batch.now, how, &mut batch.commands);
-        self.streak.0 += batch.commands - before;
+        self.streak.0 = self.streak.0.saturating_add(small(batch.commands - before));
         if !matches!(batch.took, Took::Part | Took::Again) && self.client.has_mail() {
             self.client.take_mail(buffers.out.scratch());
         }
@@ -84,7 +84,7 @@ impl<S: Session> Conn<S> {
         if result.is_err() {
             return false;
         }
-        self.want = want;
+        self.want = small(want);
         self.end(batch);
         true
     }
@@ -104,15 +104,15 @@ impl<S: Session> Conn<S> {
             batch.high = HIGH_WATER + flushed.left;
             // A part of a long answer is a turn's work, however little of it was to be sent.
             let turn = batch.took == Took::Part || self.session.turn_time().is_over();
-            if self.streak.0 >= batch.most() || self.streak.1 >= TURN_BYTES || turn {
-                if self.streak.0 >= batch.most() {
+            if self.streak.0 as usize >= batch.most() || self.streak.1 >= TURN_BYTES || turn {
+                if self.streak.0 as usize >= batch.most() {
                     self.session.yielded();
                 }
                 self.pause(&mut batch).await;
             }
             match batch.took {
                 Took::All { want } if !flushed.received => {
-                    self.want = want;
+                    self.want = small(want);
                     self.end(&batch);
                     return Ok(true);
                 }
@@ -175,7 +175,7 @@ impl<S: Session> Conn<S> {
         let (sent, result) = self.send();
         match result {
             Ok(()) => {
-                self.streak.1 += sent;
+                self.streak.1 = self.streak.1.saturating_add(small(sent));
                 Ok(Flushed { sent, ..Flushed::default() })
             }
             Err(error) => self.wait_for_client(error, sent, limits, took).await,

@@ -29,11 +29,17 @@ impl<S: Session> Conn<S> {
         }
         // Bytes behind a command that was used up begin another command.
         let same = |begun: &Begun| begun.used == awaits && (awaits || !used);
-        if self.begun.filter(same).is_none_or(|begun| self.come - begun.come >= PROGRESS) {
+        if self
+            .begun
+            .as_deref()
+            .copied()
+            .filter(same)
+            .is_none_or(|begun| self.come - begun.come >= PROGRESS)
+        {
             let now = self.conns.clock.now();
             self.client.moves(now);
             let deadline = now + self.limits.get().receive;
-            self.begun = Some(Begun { come: self.come, deadline, used: awaits });
+            self.begun = Some(Box::new(Begun { come: self.come, deadline, used: awaits }));
         }
     }
 }

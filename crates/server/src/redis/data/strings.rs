@@ -17,7 +17,7 @@ use crate::{clock::Ms, object::ahead};
 #[inline]
 pub(super) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let key = args.get(1);
-    let hint = ctx.conn.hint.take().unwrap_or_else(|| ctx.store.hint(ctx.ns, key));
+    let hint = ctx.face.hint.take().unwrap_or_else(|| ctx.store.hint(ctx.ns, key));
     let entry = ctx.read_hinted(key, hint);
     let outcome = answer_string(ctx, entry);
     ctx.settle(outcome, args);
