@@ -26,9 +26,6 @@ const PARTIAL: usize = 2 * RECORD;
 /// to its key updates.
 const BACKLOG: usize = 128 * 1024;
 
-/// Records before which the wrong one is looked for, to tell the client of it.
-const ALERT_TRIES: usize = 16;
-
 /// The socket below a session.
 pub(crate) trait Transport {
     /// Appends what can be received, within the room there is; 0 is the end.
@@ -276,19 +273,13 @@ impl Session {
     }
 
     /// Seals the alert that tells the client what it did wrong. `received`: bytes that are not
-    /// processed. They are offered again, first without the last record, then without the last
-    /// two, and so on: with the wrong one TLS only says again that it is wrong, and without those
-    /// before it, whose places it remembers, it cannot go on.
+    /// processed. TLS remembers places in them, and gives the alert before it looks at them.
     fn seal_alert(&mut self, received: &mut [u8]) {
-        let ends = record_ends(received);
-        for &end in ends.iter().rev().take(ALERT_TRIES) {
-            if let Ok(state) = self.tls.process_tls_records(&mut received[..end]).state {
-                if let ConnectionState::EncodeTlsData(mut data) = state {
-                    // Without memory for it the client is told nothing.
-                    let _ = encode(&mut self.sealed, |room| data.encode(room));
-                }
-                return;
-            }
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) =
+            self.tls.process_tls_records(received).state
+        {
+            // Without memory for it the client is told nothing.
+            let _ = encode(&mut self.sealed, |room| data.encode(room));
         }
     }
 
@@ -449,20 +440,6 @@ impl Session {
         }
         let _ = self.flush(socket, false);
     }
-}
-
-/// The places where whole records end (RFC 8446 section 5.1), after the start itself.
-fn record_ends(received: &[u8]) -> Vec<usize> {
-    let mut ends = vec![0];
-    let mut at = 0;
-    while let Some([.., high, low]) = received.get(at..at + 5) {
-        at += 5 + usize::from(u16::from_be_bytes([*high, *low]));
-        if at > received.len() {
-            break;
-        }
-        ends.push(at);
-    }
-    ends
 }
 
 fn invalid(error: rustls::Error) -> io::Error {

@@ -179,7 +179,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 200,
+        cases: 500,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
