@@ -73,6 +73,8 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/server/src/redis/",
     "crates/server/src/remote/",
     "crates/server/src/request/",
+    "crates/server/src/room.rs",
+    "crates/server/src/room/",
     "crates/server/src/server.rs",
     "crates/server/src/server/",
     "crates/server/src/settings.rs",
@@ -92,6 +94,7 @@ const UNWRAPPED: &[(&str, &str)] =
 const SERVER_ROOMS: &[&str] = &[
     "clock",
     "settings",
+    "room",
     "net",
     "access_log",
     "trace",

@@ -17,6 +17,7 @@ mod page;
 mod redis;
 pub mod remote;
 mod request;
+mod room;
 mod server;
 pub mod settings;
 mod trace;

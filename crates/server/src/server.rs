@@ -28,8 +28,8 @@ use crate::{
     measure::{Parts, Registry},
     memcache,
     net::{conns::WorkerShared, listen::Address},
-    object::room::Room,
     redis, remote, request,
+    room::Room,
     settings::Settings,
     trace::Tracing,
     worker::{self, Command, Start, StartFace, StartHttp},
@@ -360,17 +360,17 @@ impl Faces {
             .remote
             .clone()
             .map(|settings| remote::Shared::new(settings, workers, random()));
+        let (now, room) = (clock.now(), Room::new(store, clock));
         let http = || {
             let watch = settings.admin.is_some();
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
-            let shared =
-                request::pages::Shared::new([random(), random()], logger.clone(), tracing, remote);
+            let (random, logger) = ([random(), random()], logger.clone());
+            let shared = request::pages::Shared::new(random, logger, tracing, remote, room.clone());
             if settings.admin.is_some() {
                 let _ = shared.live.set(Arc::default());
             }
             (shared, counters)
         };
-        let (now, room) = (clock.now(), Room::new(store, clock));
         Faces {
             http: settings.serves_pages().then(http),
             memcached: settings.memcached.as_ref().map(|settings| {

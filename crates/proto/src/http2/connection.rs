@@ -361,15 +361,19 @@ impl Connection {
         }
     }
 
+    /// Bytes of a request's fields that are not whole yet.
+    pub fn unfinished(&self) -> usize {
+        self.continuing.as_ref().map_or(0, |block| block.memory())
+    }
+
     /// Bytes of memory that belong to the connection, itself included.
     pub fn memory(&self) -> usize {
-        let block = self.continuing.as_ref().map_or(0, |block| block.memory());
         size_of::<Self>()
             + self.decoder.memory()
             + self.encoder.memory()
             + self.streams.memory()
             + self.early.capacity() * size_of::<(u32, Priority)>()
-            + block
+            + self.unfinished()
     }
 }
 

@@ -5,7 +5,7 @@
 //! more ends, as long as the origin has not begun to answer; an answer that has begun goes into the
 //! store.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
 use larder_proto::{
     http::{Fields, OwnedHead, RequestHead, Version, framing::content_length as content_length_of},
@@ -24,7 +24,7 @@ use crate::{
     origin::{self, Body, Interim, InterimHead, Origin, OriginError, Response},
     page::{
         answer::Answer,
-        flight::{Again, Failure, Landing, Lead, TAIL, Tail},
+        flight::{Again, Failure, Landing, Lead},
         head::{self, Spelled},
         lookup::{PAGES, StoredPage},
     },
@@ -95,6 +95,8 @@ pub(crate) struct Job {
     pub(crate) origin: Rc<Origin>,
     pub(crate) lead: Lead,
     pub(crate) client: Option<Client>,
+    /// Address of the client that asked first.
+    pub(crate) address: IpAddr,
     /// None: past the cache.
     pub(crate) keep: Option<Keep>,
     pub(crate) policy: Arc<RulePolicy>,
@@ -397,22 +399,16 @@ pub(crate) async fn pass_on(
         etag: None,
         vary: Vec::new(),
     });
-    let (tail, source) = match response.upgraded.take() {
+    let source = match response.upgraded.take() {
         Some(upgraded) => {
             let protocol = facts.fields.get("upgrade").unwrap_or_default().to_vec();
-            (None, Source::Tunnel(upgraded, protocol))
+            Source::Tunnel(upgraded, protocol)
         }
-        None => {
-            let (send, receive) = mpsc::channel(TAIL);
-            (Some(send), Source::Tail(receive))
-        }
+        None => Source::Alone(Box::new(std::mem::replace(&mut response.body, Body::empty()))),
     };
     let mut reply = job.reply(answer, source, &response);
     reply.detail = why.map(|why| why.detail);
     job.tell(FetchResult::Response(Box::new(reply)));
-    if let Some(tail) = tail {
-        relay(&job, response, tail).await;
-    }
 }
 
 /// Length that the answer to a HEAD gives for the body a GET would get.
@@ -457,26 +453,5 @@ async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
             job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
         }
         HeadUpdate::Ignore => {}
-    }
-}
-
-/// Hands the body over, at the client's pace.
-async fn relay(job: &Job, mut response: Response, tail: mpsc::Sender<Tail>) {
-    loop {
-        let piece = match response.body.chunk().await {
-            Ok(Some(data)) => Tail::Data(data),
-            Ok(None) => {
-                let trailers = response.body.trailers();
-                let _ = tail.send(Tail::End(trailers)).await;
-                return;
-            }
-            Err(_) => {
-                job.pages.counters.truncated.one();
-                return;
-            }
-        };
-        if tail.send(piece).await.is_err() {
-            return;
-        }
     }
 }

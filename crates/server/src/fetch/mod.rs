@@ -31,10 +31,10 @@ use crate::{
         job::{Client, Job, Keep},
         outgoing::Mode,
     },
-    origin::{self, BodyFrame, InterimHead, RequestBody},
+    origin::{self, Body, BodyFrame, InterimHead, RequestBody},
     page::{
         answer::Answer,
-        flight::{Again, Failure, Follower, Joined, Landing, Lead, Tail},
+        flight::{Again, Failure, Follower, Joined, Landing, Lead},
         lookup::{Found, StoredPage, look},
         variant,
     },
@@ -104,7 +104,8 @@ pub(crate) struct Reply {
 /// Where a body comes from.
 pub(crate) enum Source {
     Follow(Follower),
-    Tail(mpsc::Receiver<Tail>),
+    /// The origin's, for one client.
+    Alone(Box<Body>),
     /// With the protocol's name.
     Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
 }
@@ -399,6 +400,7 @@ fn spawn(
         origin,
         lead,
         client,
+        address: request.client(),
         keep,
         policy: Arc::clone(&route.policy),
         head: request.is_head(),

@@ -14,7 +14,10 @@ use larder_proto::{
         update::{Freshened, with_fields},
     },
 };
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc::{
+    self,
+    error::{SendTimeoutError, TrySendError},
+};
 
 use crate::{
     fetch::{
@@ -24,7 +27,7 @@ use crate::{
         remote, target,
         target::Destination,
     },
-    origin::Response,
+    origin::{LONGEST_PIECE, Response},
     page::{
         answer::Answer,
         flight::{Again, Landing, Streaming, Tail},
@@ -33,8 +36,12 @@ use crate::{
         variant::Marker,
         writer::{Committed, PageDraft, PageFill},
     },
+    room::Holding,
 };
 
+/// Memory of a body that no longer goes through the store: of a piece in the readers' channels, one
+/// that waits for them, and one that hyper has read.
+const PIECES: u64 = 3 * LONGEST_PIECE as u64;
 /// How long one of several readers may hold up the others once the body no longer goes through the
 /// store.
 const SPILL_PATIENCE: Duration = Duration::from_secs(2);
@@ -176,7 +183,8 @@ impl NewPage {
         job.lead.flight.land(Landing::Streaming(streaming.clone()));
         let exact = draft.length.filter(|_| draft.meta.partial.is_some() || self.before > 0);
         let _guard = SpillGuard(streaming.clone());
-        let filling = Filling { fill, streaming: &streaming, total: self.before, max, exact };
+        let filling =
+            Filling { job: &job, fill, streaming: &streaming, total: self.before, max, exact };
         match filling.run(response).await {
             Ok(fill) => {
                 streaming.whole();
@@ -252,6 +260,7 @@ enum Broken {
 }
 
 struct Filling<'s> {
+    job: &'s Job,
     fill: PageFill,
     streaming: &'s Streaming,
     total: u64,
@@ -281,7 +290,7 @@ impl Filling<'_> {
                         return Err(Broken::Origin);
                     }
                     if let Err(rest) = self.take(&data) {
-                        spill(self.fill, self.streaming, rest, response).await;
+                        spill(self.job, self.fill, self.streaming, rest, response).await;
                         return Err(Broken::Store);
                     }
                 }
@@ -320,36 +329,62 @@ impl Filling<'_> {
 }
 
 /// The store takes no more: who follows gets the rest directly, at the pace of the slowest.
-async fn spill(fill: PageFill, streaming: &Streaming, first: Bytes, mut response: Response) {
+/// Readers are cut off where there is no room for the pieces that wait for them.
+async fn spill(
+    job: &Job,
+    fill: PageFill,
+    streaming: &Streaming,
+    first: Bytes,
+    mut response: Response,
+) {
     let mut tails = streaming.spill();
     drop(fill);
-    send_all(&mut tails, || Tail::Data(first.clone())).await;
-    while !tails.is_empty() {
-        match response.body.chunk().await {
-            Ok(Some(data)) => send_all(&mut tails, || Tail::Data(data.clone())).await,
-            Ok(None) => {
-                let trailers = response.body.trailers();
-                return send_all(&mut tails, || Tail::End(trailers.clone())).await;
+    let mut holding = Holding::new(&job.pages.shared.room);
+    let holder = holding.holder().clone();
+    if !holding.wait_for(PIECES).await {
+        return;
+    }
+    let sends = async {
+        let mut next = Ok(Some(first));
+        while let Ok(Some(data)) = next {
+            holder.moves(job.pages.clock.now());
+            send_all(job, &mut tails, || Tail::Data(data.clone())).await;
+            if tails.is_empty() {
+                return;
             }
-            Err(_) => return,
+            next = response.body.chunk().await;
         }
+        if next.is_ok() {
+            let trailers = response.body.trailers();
+            send_all(job, &mut tails, || Tail::End(trailers.clone())).await;
+        }
+    };
+    tokio::select! {
+        () = sends => {}
+        () = holder.killed() => {}
     }
 }
 
-/// Waits for a reader that is alone as long as it takes (its own connection has a limit), for one
-/// of several [`SPILL_PATIENCE`]: then it is cut off, so that one that stands still does not hold
-/// up the others.
-async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
+/// Waits [`SPILL_PATIENCE`] for a reader that is one of several: then it is cut off, so that one that
+/// stands still does not hold up the others. One that is alone may stand still, if few of its address
+/// do.
+async fn send_all(job: &Job, tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
     let several = tails.len() > 1;
     let mut kept = Vec::with_capacity(tails.len());
     for tail in tails.drain(..) {
         let sent = match tail.try_send(piece()) {
             Ok(()) => true,
             Err(TrySendError::Closed(_)) => false,
-            Err(TrySendError::Full(piece)) if several => {
-                tail.send_timeout(piece, SPILL_PATIENCE).await.is_ok()
+            Err(TrySendError::Full(piece)) => {
+                match (tail.send_timeout(piece, SPILL_PATIENCE).await, several) {
+                    (Ok(()), _) => true,
+                    (Err(SendTimeoutError::Timeout(piece)), false) => {
+                        let stall = job.pages.shared.stalls.enter(job.address);
+                        stall.is_some() && tail.send(piece).await.is_ok()
+                    }
+                    (Err(_), _) => false,
+                }
             }
-            Err(TrySendError::Full(piece)) => tail.send(piece).await.is_ok(),
         };
         if sent {
             kept.push(tail);

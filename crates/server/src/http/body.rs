@@ -13,7 +13,7 @@ use tokio::{sync::mpsc, time::timeout};
 use crate::{
     clock::Ms,
     http::exchange::Exchange,
-    net::socket::{Ended, Socket},
+    net::socket::{Ended, PROGRESS, Socket, Watch},
     origin::BodyFrame,
     request::pages::Pages,
     wire::{
@@ -30,6 +30,8 @@ pub(crate) enum BodyError {
     Reject(Reject),
     /// It is longer than allowed.
     TooLarge,
+    /// There is no memory for it.
+    Crowded,
     /// Nobody wants it any more: the origin answered without reading it.
     Unwanted,
 }
@@ -56,8 +58,11 @@ pub(crate) struct Incoming<'i, 'c> {
 /// How a body is read.
 struct Terms {
     pages: Rc<Pages>,
-    /// Milliseconds without progress.
+    /// Milliseconds that are waited for [`PROGRESS`] bytes, or for the rest.
     patience: Ms,
+    /// Milliseconds of it that are used up, and bytes that came in them.
+    waited: Ms,
+    came: u64,
     /// Bytes of body allowed.
     limit: u64,
     /// The client waits for `100 Continue`.
@@ -76,6 +81,8 @@ impl<'i, 'c> Incoming<'i, 'c> {
         let terms = Terms {
             pages: exchange.request.pages.clone(),
             patience: limits.body_timeout.as_millis() as Ms,
+            waited: 0,
+            came: 0,
             limit: limits.request_body,
             expect: waits && exchange.request.head.expect_continue,
         };
@@ -203,14 +210,30 @@ impl Terms {
         if std::mem::take(&mut self.expect) {
             let _ = socket.stream.try_write(h1::CONTINUE);
         }
-        socket.watch.until(self.pages.clock.now() + self.patience);
+        let began = self.pages.clock.now();
+        socket.watch.until(began + self.patience - self.waited);
         let got = socket.read_shared(buf).await.map_err(BodyError::Ended)?;
         if got == 0 {
             return Err(BodyError::Ended(Ended::Closed));
         }
         self.pages.counters.bytes_in.add(got as u64);
         socket.watch.busy();
+        self.came(got, began, &socket.watch);
+        if !socket.watch.receives(&self.pages.shared.room, buf.capacity()) {
+            return Err(BodyError::Crowded);
+        }
         Ok(())
+    }
+
+    /// So many bytes came in a wait that began then.
+    fn came(&mut self, bytes: usize, began: Ms, watch: &Watch) {
+        let now = self.pages.clock.now();
+        self.came += bytes as u64;
+        self.waited = (self.waited + now.saturating_sub(began)).min(self.patience);
+        if self.came >= PROGRESS {
+            (self.came, self.waited) = (0, 0);
+            watch.moves(now);
+        }
     }
 
     async fn pump_stream(
@@ -247,11 +270,14 @@ impl Terms {
         if std::mem::take(&mut self.expect) {
             stream.interim(h1::CONTINUE);
         }
-        let patience = Duration::from_millis(self.patience);
+        let (began, before) = (self.pages.clock.now(), stream.come());
+        let patience = Duration::from_millis(self.patience - self.waited);
         match timeout(patience, stream.received()).await {
-            Ok(received) => received.map_err(BodyError::Ended),
-            Err(_) => Err(BodyError::Ended(Ended::TimedOut)),
+            Ok(received) => received.map_err(BodyError::Ended)?,
+            Err(_) => return Err(BodyError::Ended(Ended::TimedOut)),
         }
+        self.came((stream.come() - before) as usize, began, stream.watch());
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
         worker::OpenConnection,
     },
     net::{
-        conns::IoBuffers,
+        conns::{BUFFER, IoBuffers},
         round::Work,
         slot::{Connection, Next},
         socket::{Ended, Socket, Watch},
@@ -147,6 +147,10 @@ impl Connection for Conn {
     }
 
     fn ended(&mut self, ended: Ended) -> Next<Todo> {
+        if let Ended::Closed = ended {
+            self.socket.reset();
+            return Next::Close;
+        }
         if self.h2.is_some() {
             return self.ended_h2(&ended);
         }
@@ -225,7 +229,11 @@ impl Conn {
     async fn close(&mut self, mut timing: Timing) -> Result<Next<Todo>, Ended> {
         self.flush(&mut timing).await?;
         let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        // The rest of a request that is not taken is read away through a short buffer.
         buffers.at = 0;
+        buffers.buf.clear();
+        buffers.buf.shrink_to(BUFFER);
+        self.socket.watch.receives(&self.worker.pages.shared.room, 0);
         linger(&self.worker, &self.socket, &mut buffers.buf).await;
         Err(Ended::Closed)
     }
@@ -416,13 +424,23 @@ impl Conn {
                 buffers.buf.drain(..buffers.at);
                 buffers.at = 0;
                 watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+                if !watch.receives(&self.worker.pages.shared.room, buffers.buf.capacity()) {
+                    return self.crowded();
+                }
             }
             _ => {
                 watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
+                watch.receives(&self.worker.pages.shared.room, 0);
                 self.give_buffers();
             }
         }
         Next::Rest
+    }
+
+    /// There is no room for the rest of a request head.
+    fn crowded(&mut self) -> Next<Todo> {
+        self.refuse(503, "too many requests are arriving");
+        Next::Task(Todo::Close(Timing::default()))
     }
 
     pub(super) fn give_buffers(&mut self) {

@@ -44,10 +44,16 @@ use crate::{
         Request,
         route::{Refusal, Route, Way, route},
     },
+    room::{Held, Place},
 };
 
 /// How often a request may find that what it waited for is not for it, before it asks for itself.
 const ROUNDS: usize = 3;
+
+/// Heads of waiting requests up to this many bytes are not counted as memory of clients.
+const SHORT_HEAD: usize = 2048;
+/// There is no memory for a request that waits.
+pub(super) const CROWDED: Refusal = Refusal(503, "too many requests are waiting");
 
 const NOTHING_STORED: Refusal = Refusal(504, "nothing stored answers this request");
 
@@ -117,6 +123,17 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     }
 }
 
+/// Memory of the head of a request that waits, which is counted where it is long.
+fn head_memory(conn: &Active<'_>, exchange: &Exchange<'_, '_>) -> Result<Option<Held>, Refusal> {
+    let len = exchange.request.head.len;
+    if len <= SHORT_HEAD {
+        return Ok(None);
+    }
+    let holder = conn.wire.watch().holder(&exchange.request.pages.shared.room);
+    let mut held = Held::new(&holder, Place::Heap);
+    if held.resize(len as u64) { Ok(Some(held)) } else { Err(CROWDED) }
+}
+
 /// Sees a request through that has to wait. True: the connection goes on.
 pub(crate) async fn later(
     conn: &mut Active<'_>,
@@ -124,6 +141,13 @@ pub(crate) async fn later(
     waiting: Waiting,
 ) -> Result<bool, Ended> {
     conn.wire.busy();
+    let _head = match head_memory(conn, exchange) {
+        Ok(held) => held,
+        Err(refusal) => {
+            refuse::refusal(exchange, conn.out, &refusal);
+            return Ok(false);
+        }
+    };
     if purge::is_journal(&exchange.request) {
         return Ok(purge::hear(conn.out, exchange));
     }

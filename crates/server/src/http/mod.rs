@@ -15,6 +15,7 @@ mod hints;
 mod log;
 mod opening;
 mod pass;
+mod passing;
 mod purge;
 mod redirect;
 mod refuse;

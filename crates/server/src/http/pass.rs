@@ -96,6 +96,7 @@ fn body_failed(
             (reject.status, reject.reason.as_str())
         }
         BodyError::TooLarge => (413, "the request body is larger than allowed"),
+        BodyError::Crowded => (503, "too many requests are arriving"),
         BodyError::Unwanted => return Ok(false),
     };
     if exchange.started.get() {

@@ -2,11 +2,6 @@
 
 use std::io::IoSlice;
 
-use hyper::upgrade::OnUpgrade;
-use larder_proto::http::Version;
-use larder_proto::rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip};
-use tokio::sync::mpsc;
-
 use crate::access_log::ResultCode;
 use crate::{
     fetch::{Reply, Source},
@@ -14,9 +9,11 @@ use crate::{
         deliver::{Delivered, content_type, end_head, logged_status},
         exchange::Exchange,
         log::finish,
+        passing::{Passed, Passing},
     },
     net::{out::Out, socket::Ended},
-    page::flight::{Follower, Piece, Tail},
+    origin::Body,
+    page::flight::{Follower, Piece},
     wire::{
         Wire,
         h1::{Framing, HeadWriter},
@@ -24,6 +21,9 @@ use crate::{
         meta::ResponseMeta,
     },
 };
+use hyper::upgrade::OnUpgrade;
+use larder_proto::http::Version;
+use larder_proto::rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip};
 
 /// How an answer ended.
 pub(crate) enum Done {
@@ -58,7 +58,7 @@ pub(crate) async fn send(
         }
         _ if !framing.bodied() => Ok(0),
         Source::Follow(follower) => follow(wire, out, exchange, follower, framing).await,
-        Source::Tail(tail) => pour(wire, out, exchange, tail, framing).await,
+        Source::Alone(body) => pour(wire, out, exchange, *body, framing).await,
     };
     match sent {
         Ok(body) => {
@@ -180,6 +180,7 @@ async fn follow(
 ) -> Result<u64, Cut> {
     let mut at = 0;
     let streaming = follower.streaming.clone();
+    let mut passing = Passing::new(wire, exchange);
     let held = || streaming.written();
     loop {
         let next = tokio::select! {
@@ -193,7 +194,8 @@ async fn follow(
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                piece(wire, out, exchange, framing, &data, &held).await?;
+                let sends = piece(wire, out, exchange, framing, &data, &held);
+                passing.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
             Piece::End(trailers) => {
@@ -214,27 +216,30 @@ async fn pour(
     wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
-    mut tail: mpsc::Receiver<Tail>,
+    body: Body,
     framing: Framing,
 ) -> Result<u64, Cut> {
     let mut at = 0;
+    let mut body = Passed::new(body, wire, exchange);
     loop {
         let next = tokio::select! {
             biased;
-            next = tail.recv() => next,
+            next = body.next() => next,
             () = wire.gone() => return Err(Cut::Client(Ended::Closed)),
         };
         match next {
-            Some(Tail::Data(data)) => {
-                piece(wire, out, exchange, framing, &data, &|| 0).await?;
+            Ok(Some(data)) => {
+                let sends = piece(wire, out, exchange, framing, &data, &|| 0);
+                body.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
-            Some(Tail::End(trailers)) => {
-                wire.end(framing, trailers.as_ref(), out);
+            Ok(None) => {
+                wire.end(framing, body.trailers().as_ref(), out);
                 exchange.send(wire, out).await?;
                 return Ok(at);
             }
-            None => {
+            Err(_) => {
+                exchange.request.pages.counters.truncated.one();
                 exchange.send(wire, out).await?;
                 return Err(Cut::Origin);
             }

@@ -13,14 +13,8 @@ use super::{
     ops::{self, Stored, Write},
     text,
 };
-use crate::{
-    clock::Ms,
-    net::out::Out,
-    object::{
-        Client,
-        room::{Held, Place},
-    },
-};
+use crate::room::{Held, Place};
+use crate::{clock::Ms, net::out::Out, object::Client};
 
 /// Bytes behind a data block in the text protocols.
 const END: &[u8] = b"\r\n";
@@ -117,7 +111,7 @@ impl Incoming {
                 return Err(Stored::TooLarge);
             }
             // A value that fits a segment gets its memory at once, a longer one as it arrives.
-            let mut held = Held::new(client, Place::Store);
+            let mut held = Held::new(&client.holder, Place::Store);
             if !held.resize(len.min(face.segment)) {
                 return Err(Stored::NoMemory);
             }

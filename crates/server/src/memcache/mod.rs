@@ -44,10 +44,11 @@ use parking_lot::RwLock;
 pub(crate) use counters::Counters;
 pub(crate) use session::Session;
 
+use crate::room::Room;
 use crate::{
     clock::Ms,
     object::ahead::Ahead,
-    object::{self, COMMANDS, Client, Clients, Limits, TurnTime, room::Room, stop::StopHandle},
+    object::{self, COMMANDS, Client, Clients, Limits, TurnTime, stop::StopHandle},
     settings::{DEFAULT_REQUESTS_PER_EVENT, MemcachedSettings},
 };
 

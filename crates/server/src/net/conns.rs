@@ -26,7 +26,7 @@ const SWEEP: Duration = Duration::from_millis(250);
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 /// Size of a new receive buffer, in bytes: most batches fit, and 64 buffers fit in the second-level
 /// cache.
-const BUFFER: usize = 16 * 1024;
+pub(crate) const BUFFER: usize = 16 * 1024;
 /// The largest receive buffer worth keeping for reuse.
 const LARGEST_KEPT: usize = 64 * 1024;
 /// Buffers kept for reuse per worker: so many connections have a batch under way at the same time.
@@ -148,7 +148,8 @@ impl Conns {
 
     /// A place among the open connections, with what the sweep sees of it.
     pub(crate) fn track(self: &Rc<Self>) -> TrackedConnection {
-        let (id, watch) = (self.next_watch.get(), Rc::new(Watch::default()));
+        let id = self.next_watch.get();
+        let watch = Watch::new(id, &self.wakes);
         self.next_watch.set(id + 1);
         if self.draining.get() {
             watch.start_drain();

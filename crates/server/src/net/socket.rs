@@ -5,16 +5,22 @@
 //! registered and none is cancelled.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, OnceCell, RefCell},
     future::poll_fn,
     io::{self, IoSlice},
-    rc::Rc,
-    sync::atomic::{AtomicU64, Ordering},
+    rc::{Rc, Weak},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
-use super::{out::Out, slot::Resting, stream::Stream};
-use crate::clock::{Clock, Ms};
+use super::{conns::BUFFER, out::Out, remote_wake::RemoteWakes, slot::Resting, stream::Stream};
+use crate::{
+    clock::{Clock, Ms},
+    room::{Holder, Holding, Room},
+};
 
 /// How a wait on a connection ended when it did not end well.
 #[derive(Debug)]
@@ -44,11 +50,23 @@ pub(crate) struct Watch {
     expired: Cell<bool>,
     drain: Cell<bool>,
     waker: Cell<Option<Waker>>,
+    /// Memory of received bytes that are not used up, once they are more than a buffer.
+    holding: OnceCell<RefCell<Holding>>,
+    /// It has to leave: see [`crate::room`].
+    leaves: Cell<bool>,
+    /// Its number, and the wakers of its worker.
+    id: u64,
+    wakes: Weak<RemoteWakes>,
     /// Where the connection rests while no task has it.
     slot: Cell<Option<Rc<dyn Resting>>>,
 }
 
 impl Watch {
+    /// Of the connection with this number.
+    pub(super) fn new(id: u64, wakes: &Rc<RemoteWakes>) -> Rc<Self> {
+        Rc::new(Self { id, wakes: Rc::downgrade(wakes), ..Self::default() })
+    }
+
     /// The connection rests in this slot whenever no task has it.
     pub(super) fn settle(&self, slot: Rc<dyn Resting>) {
         self.slot.set(Some(slot));
@@ -99,6 +117,38 @@ impl Watch {
         deadline != 0 && now >= deadline
     }
 
+    /// So many bytes are received and not used up: those beyond [`BUFFER`] are counted. False:
+    /// there is no room for them.
+    pub(crate) fn receives(&self, room: &Arc<Room>, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(BUFFER) as u64;
+        if more == 0 && self.holding.get().is_none() {
+            return true;
+        }
+        self.holding(room).borrow_mut().resize(more)
+    }
+
+    /// Where what it holds is counted, for further purposes.
+    pub(crate) fn holder(&self, room: &Arc<Room>) -> Arc<Holder> {
+        self.holding(room).borrow().holder().clone()
+    }
+
+    /// Notes progress: see [`Holder::moves`].
+    pub(crate) fn moves(&self, now: Ms) {
+        if let Some(holding) = self.holding.get() {
+            holding.borrow().holder().moves(now);
+        }
+    }
+
+    fn holding(&self, room: &Arc<Room>) -> &RefCell<Holding> {
+        self.holding.get_or_init(|| {
+            let holding = Holding::new(room);
+            if let Some(wakes) = self.wakes.upgrade() {
+                holding.holder().register(&wakes.waker(self.id));
+            }
+            RefCell::new(holding)
+        })
+    }
+
     /// Called by the sweep.
     pub(crate) fn sweep(&self, now: Ms) {
         if self.is_due(now) {
@@ -115,6 +165,9 @@ impl Watch {
 
     /// Has its task look, or its slot.
     pub(crate) fn wake(&self) {
+        if self.holding.get().is_some_and(|holding| holding.borrow().holder().is_killed()) {
+            self.leaves.set(true);
+        }
         if let Some(waker) = self.waker.take() {
             return waker.wake();
         }
@@ -126,6 +179,9 @@ impl Watch {
     }
 
     pub(super) fn check(&self) -> Result<(), Ended> {
+        if self.leaves.get() {
+            return Err(Ended::Closed);
+        }
         if self.expired.get() {
             return Err(Ended::TimedOut);
         }
@@ -265,11 +321,23 @@ impl Socket {
     /// that closes only its sending side and goes on reading cannot be told from one that left, and
     /// is taken for one (as nginx does).
     pub(crate) async fn gone(&self) {
-        match poll_fn(|cx| self.stream.poll_peek(cx)).await {
-            Ok(false) | Err(_) => {}
-            // The next request is there already: nothing can be learnt behind it.
-            Ok(true) => std::future::pending().await,
-        }
+        let mut more = false;
+        let gone = |cx: &mut Context<'_>| {
+            if self.watch.leaves.get() {
+                return Poll::Ready(());
+            }
+            if !more {
+                match self.stream.poll_peek(cx) {
+                    Poll::Ready(Ok(false) | Err(_)) => return Poll::Ready(()),
+                    // The next request is there already: nothing can be learnt behind it.
+                    Poll::Ready(Ok(true)) => more = true,
+                    Poll::Pending => {}
+                }
+            }
+            let _ = self.watch.wait::<()>(cx);
+            Poll::Pending
+        };
+        poll_fn(gone).await;
     }
 
     /// The same while something else sends on this connection.

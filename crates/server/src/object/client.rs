@@ -13,8 +13,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
-use super::room::{Account, Place, Room};
-use crate::clock::Ms;
+use crate::{
+    clock::Ms,
+    room::{Holder, Place, Room},
+};
 
 /// Where a client comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +45,7 @@ pub(crate) struct Client {
     /// The command phase of its session, in numbers of the face's own; 0: none. For statistics.
     pub(crate) phase: AtomicU8,
     /// Where what it holds is counted.
-    pub(super) room: Arc<Room>,
-    pub(super) account: Account,
-    moved: AtomicU64,
-    killed: AtomicBool,
+    pub(crate) holder: Arc<Holder>,
     /// See [`Client::call`].
     called: AtomicBool,
     stays: AtomicBool,
@@ -70,14 +69,14 @@ impl Client {
     pub(crate) fn push(&self, bytes: &[u8], limit: usize) -> bool {
         // Before the lock is taken: room may be made by closing others, which takes theirs.
         let len = bytes.len() as u64;
-        if self.is_killed() || !self.room.take_mail(self, len) {
+        if self.is_killed() || !self.holder.room().take_mail(&self.holder, len) {
             return false;
         }
         let mut mail = self.mail.lock();
         // It may have been closed meanwhile: what is added now would never be taken.
         if mail.bytes.len() + bytes.len() > limit || self.is_killed() {
             drop(mail);
-            self.room.give(self, Place::Heap, len);
+            self.holder.room().give(&self.holder, Place::Heap, len);
             return false;
         }
         mail.bytes.extend_from_slice(bytes);
@@ -93,7 +92,7 @@ impl Client {
 
     /// Borrows what mail has taken; see [`Room::settle`].
     pub(super) fn settle(&self) {
-        self.room.settle();
+        self.holder.room().settle();
     }
 
     /// Bytes waiting to be sent to it from others.
@@ -103,11 +102,7 @@ impl Client {
 
     /// Closes its connection, from any thread. Mail that waits is dropped.
     pub(crate) fn kill(&self) {
-        self.killed.store(true, Ordering::Release);
-        let waker = self.mail.lock().waker.clone();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.holder.kill();
     }
 
     /// A command of this client that was put off may be tried again, at once. From any thread.
@@ -125,7 +120,7 @@ impl Client {
     }
 
     pub(crate) fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::Acquire)
+        self.holder.is_killed()
     }
 
     /// True: it waits for what others send (a subscriber, a watcher), and is not closed for its
@@ -150,38 +145,34 @@ impl Client {
             self.has_mail.store(false, Ordering::Release);
             let mut bytes = std::mem::take(&mut mail.bytes);
             drop(mail);
-            self.room.give(self, Place::Heap, bytes.len() as u64);
+            self.holder.room().give(&self.holder, Place::Heap, bytes.len() as u64);
             into.append(&mut bytes);
         }
     }
 
     /// Notes progress: the client has sent or taken enough to be no burden.
     pub(crate) fn moves(&self, now: Ms) {
-        self.moved.store(now, Ordering::Relaxed);
+        self.holder.moves(now);
     }
 
     /// Bytes it holds.
     #[cfg(test)]
     pub(crate) fn held(&self) -> u64 {
-        self.account.held()
-    }
-
-    /// When it last got on.
-    pub(super) fn moved(&self) -> Ms {
-        self.moved.load(Ordering::Relaxed)
+        self.holder.held()
     }
 
     /// Calls `waker` from now on when there is mail, or the connection is to be closed. Ask for
     /// both after this.
     pub(crate) fn register(&self, waker: &Waker) {
+        self.holder.register(waker);
         self.mail.lock().waker = Some(waker.clone());
     }
 
     /// Its connection has ended: nothing reaches it any more.
     fn end(&self) {
-        self.killed.store(true, Ordering::Release);
+        self.holder.kill();
         let mail = std::mem::take(&mut *self.mail.lock());
-        self.room.give(self, Place::Heap, mail.bytes.len() as u64);
+        self.holder.room().give(&self.holder, Place::Heap, mail.bytes.len() as u64);
     }
 }
 
@@ -204,10 +195,7 @@ impl Clients {
 
     /// Of a face whose listening sockets have the first `taken` numbers: clients are numbered on.
     pub(crate) fn numbered_from(room: &Arc<Room>, taken: u64) -> Arc<Self> {
-        let clients =
-            Arc::new(Self { next: AtomicU64::new(taken), room: room.clone(), ..Self::default() });
-        room.enter(&clients);
-        clients
+        Arc::new(Self { next: AtomicU64::new(taken), room: room.clone(), ..Self::default() })
     }
 
     /// Where what they hold is counted.
@@ -242,10 +230,7 @@ impl Clients {
             since: now,
             active: AtomicU64::new(now),
             phase: AtomicU8::new(0),
-            room: self.room.clone(),
-            account: Account::default(),
-            moved: AtomicU64::new(now),
-            killed: AtomicBool::new(false),
+            holder: self.room.enter(),
             called: AtomicBool::new(false),
             stays: AtomicBool::new(false),
             mail: Mutex::default(),
@@ -257,6 +242,7 @@ impl Clients {
 
     pub(crate) fn leave(&self, client: &Client) {
         client.end();
+        self.room.leave(&client.holder);
         if self.all.lock().remove(&client.id).is_some() {
             self.open.fetch_sub(1, Ordering::Relaxed);
             self.left.notify_waiters();

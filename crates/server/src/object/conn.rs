@@ -11,10 +11,8 @@
 use std::{cell::Cell, io, rc::Rc, sync::Arc};
 
 use self::{batch::Batch, begun::Begun, jam::Jam};
-use super::{
-    Client, Limits, Session, WINDOW,
-    room::{self, Held},
-};
+use super::{Client, Limits, Session, WINDOW};
+use crate::room::{Held, Place};
 use crate::{
     clock::Ms,
     net::{
@@ -238,7 +236,7 @@ impl<S: Session> Conn<S> {
             conns: tracked.conns.clone(),
             session,
             rested: client.since,
-            held: Held::new(&client, room::Place::Heap),
+            held: Held::new(&client.holder, Place::Heap),
             client,
             limits,
             buffers: None,

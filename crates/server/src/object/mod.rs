@@ -9,7 +9,6 @@ mod client;
 pub(crate) mod conn;
 pub(crate) mod face;
 pub(crate) mod hot;
-pub(crate) mod room;
 pub(crate) mod stop;
 pub(crate) mod turn_time;
 
@@ -120,7 +119,7 @@ pub(crate) struct Limits {
     /// Bytes of answers, and as many of commands, gathered for a client that goes on sending before
     /// it takes its answers (one that sends a long pipeline whole, and then reads). Above that it
     /// has to read first. 0: no more is received than [`HIGH_WATER`] of answers let through. All
-    /// clients together are limited by their [`room`].
+    /// clients together are limited by their [`crate::room`].
     pub(crate) gather: u64,
     /// Commands of one connection taken up before what they are answered is sent, and others get
     /// their turn.

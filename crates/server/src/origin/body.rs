@@ -60,7 +60,7 @@ struct Reading {
 }
 
 impl Body {
-    pub(super) fn empty() -> Body {
+    pub(crate) fn empty() -> Body {
         Body { state: State::Complete, framing: Framing::None, trailers: None }
     }
 
@@ -165,6 +165,11 @@ impl Body {
             Ok(Some(_)) => {}
         }
         piece
+    }
+
+    /// It holds a connection to the origin: it is neither whole nor broken.
+    pub(crate) fn holds_origin(&self) -> bool {
+        matches!(self.state, State::Reading(_))
     }
 
     fn take(&mut self, frame: Frame<Bytes>) -> Option<Bytes> {

@@ -20,10 +20,13 @@ use super::{
 };
 use crate::{clock::instant, settings::OriginSettings};
 
+/// Size of hyper's read buffer: no piece of a body is longer, and each is part of such a buffer.
+pub(crate) const LONGEST_PIECE: usize = 64 * 1024;
+
 /// Response heads longer than this are refused: what an origin sends in real life is below 16 KiB,
-/// and the head is kept with every stored page. Also the size of hyper's read buffer, so at most
-/// this much lies unread per connection.
-const HEAD_BYTES: usize = 64 * 1024;
+/// and the head is kept with every stored page. hyper's read
+/// buffer is as large, so at most this much lies unread per connection.
+const HEAD_BYTES: usize = LONGEST_PIECE;
 
 /// Response heads with more fields than this are refused.
 const HEAD_FIELDS: usize = 256;

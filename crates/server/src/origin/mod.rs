@@ -39,6 +39,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 use tokio::time::{Duration, Instant};
 
 pub use body::Body;
+pub(crate) use connect::LONGEST_PIECE;
 pub use counters::OriginCounters;
 pub use error::OriginError;
 pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};

@@ -28,7 +28,7 @@ use crate::origin::OriginError;
 
 mod streaming;
 
-pub(crate) use streaming::{Follower, Piece, Streaming, TAIL, Tail};
+pub(crate) use streaming::{Follower, Piece, Streaming, Tail};
 
 /// Locks of the table: only misses take one, and only for a look.
 const SHARDS: usize = 64;

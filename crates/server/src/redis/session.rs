@@ -7,14 +7,11 @@ use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use larder_proto::resp::{self, Args, Decoder, Limits, Owned, Reply, Rest, Step, TooMuch, Version};
 
+use crate::room::{Held, Place};
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{
-        self, Client, Peer, Sent, Turn, TurnTime, WINDOW,
-        ahead::First,
-        room::{Held, Place},
-    },
+    object::{self, Client, Peer, Sent, Turn, TurnTime, WINDOW, ahead::First},
 };
 
 use super::{
@@ -228,7 +225,7 @@ impl Session {
     fn collect_more(&mut self, need: usize, input: &[u8]) -> bool {
         let Session { conn, decoder, large, .. } = self;
         let new = || {
-            let held = Held::new(&conn.known.client, Place::Heap);
+            let held = Held::new(&conn.known.client.holder, Place::Heap);
             Box::new(Large { bytes: Vec::new(), whole: false, held })
         };
         let Large { bytes, held, .. } = &mut **large.get_or_insert_with(new);

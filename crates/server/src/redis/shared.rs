@@ -12,12 +12,10 @@ use std::{
 use larder_proto::resp::Decoder;
 use larder_store::{Cause, Evicted, Hint, MAX_KEY, Namespace, Store};
 
+use crate::room::Room;
 use crate::{
     clock::{Clock, Ms},
-    object::{
-        self, COMMANDS, Client, Clients, Limits, TurnTime, ahead::Ahead, room::Room,
-        stop::StopHandle,
-    },
+    object::{self, COMMANDS, Client, Clients, Limits, TurnTime, ahead::Ahead, stop::StopHandle},
     settings::RedisSettings,
 };
 

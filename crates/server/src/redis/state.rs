@@ -7,7 +7,7 @@ use larder_store::Namespace;
 
 use crate::{
     clock::Ms,
-    object::room::{Held, Place},
+    room::{Held, Place},
 };
 
 use super::{
@@ -163,7 +163,7 @@ impl Conn {
             self.held = None;
             return true;
         }
-        let new = || Box::new(Held::new(&self.known.client, Place::Heap));
+        let new = || Box::new(Held::new(&self.known.client.holder, Place::Heap));
         self.held.get_or_insert_with(new).resize(bytes)
     }
 

@@ -32,7 +32,7 @@ const CHECK_FROM: usize = 64;
 const ENTRY: usize = 112;
 /// Bytes of each further client of an entry.
 const ITEM: usize = 8;
-/// Share of the clients' memory ([`Room::most`](crate::object::room::Room::most)) for the table, as
+/// Share of the clients' memory ([`Room::most`](crate::room::Room::most)) for the table, as
 /// a divisor.
 const SHARE: u64 = 8;
 /// Channel of invalidations for RESP2 clients.

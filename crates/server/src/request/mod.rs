@@ -6,6 +6,7 @@ pub(crate) mod pages;
 pub(crate) mod purge;
 mod purge_history;
 pub(crate) mod route;
+mod stalls;
 
 use std::{
     cell::Cell,

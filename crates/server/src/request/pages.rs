@@ -21,7 +21,11 @@ use crate::{
     origin::Origin,
     page::{flight::Flights, writer::PageWriter},
     remote::{self, Remote},
-    request::purge::{self, Purger},
+    request::{
+        purge::{self, Purger},
+        stalls::Stalls,
+    },
+    room::Room,
     settings::{OriginSettings, Settings, Site},
     trace::{TraceIds, Tracer, Tracing},
     wire::h1::HitLines,
@@ -34,6 +38,10 @@ pub(crate) struct Shared {
     pub(crate) open: AtomicUsize,
     /// Requests of HTTP/2 that wait, over all workers.
     pub(crate) waiting: AtomicUsize,
+    /// Where the memory that clients hold is counted.
+    pub(crate) room: Arc<Room>,
+    /// Clients that stand still and hold a connection to an origin.
+    pub(crate) stalls: Stalls,
     /// Names this process in CDN-Loop (RFC 8586).
     pub(crate) loop_id: String,
     /// Random start, then counted up: no two are alike, and nobody outside can tell them.
@@ -58,8 +66,11 @@ impl Shared {
         logger: Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
         remote: Option<Arc<remote::Shared>>,
+        room: Arc<Room>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            room,
+            stalls: Stalls::default(),
             flights: Flights::new(),
             open: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),

@@ -30,11 +30,13 @@ const WAITING: u64 = 32 * 1024;
 pub(crate) struct Mail {
     watch: Rc<Watch>,
     changed: RefCell<Vec<Rc<Stream>>>,
+    /// Bytes of requests' bodies that wait for the tasks.
+    unread: Cell<usize>,
 }
 
 impl Mail {
     pub(crate) fn new(watch: Rc<Watch>) -> Rc<Self> {
-        Rc::new(Self { watch, changed: RefCell::default() })
+        Rc::new(Self { watch, changed: RefCell::default(), unread: Cell::default() })
     }
 
     /// The streams that have changed since the last call.
@@ -42,6 +44,11 @@ impl Mail {
         let changed = self.changed.take();
         changed.iter().for_each(|stream| stream.told.set(false));
         changed
+    }
+
+    /// Bytes of requests' bodies that wait for the tasks.
+    pub(crate) fn unread(&self) -> usize {
+        self.unread.get()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -74,6 +81,8 @@ struct Body {
     bytes: usize,
     /// Of these, the first that the client may send again although nobody has taken them.
     credited: usize,
+    /// Bytes that have come.
+    come: u64,
     /// Pieces and ends that have come.
     received: u64,
     ended: bool,
@@ -131,6 +140,11 @@ impl Stream {
             gone: Cell::default(),
             waker: Cell::default(),
         })
+    }
+
+    /// The watch of its connection.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.mail.watch
     }
 
     /// Has the connection look at this stream.
@@ -234,6 +248,7 @@ impl Stream {
     pub(crate) fn close(&self) {
         self.gone.set(true);
         drop(self.out.take());
+        self.drop_body();
         self.wake();
     }
 
@@ -247,7 +262,9 @@ impl Stream {
         let mut body = self.body.borrow_mut();
         body.received += 1;
         if !data.is_empty() {
+            body.come += data.len() as u64;
             body.bytes += data.len();
+            self.mail.unread.set(self.mail.unread.get() + data.len());
             match body.pieces.back_mut() {
                 Some(last) if last.len() + data.len() <= PIECE => last.extend_from_slice(data),
                 _ => body.pieces.push_back(BytesMut::from(data)),
@@ -268,6 +285,11 @@ impl Stream {
     pub(crate) fn has(&self, length: usize) -> bool {
         let body = self.body.borrow();
         body.bytes >= length || body.ended
+    }
+
+    /// Bytes of the body that have come.
+    pub(crate) fn come(&self) -> u64 {
+        self.body.borrow().come
     }
 
     /// Ends when more of the body has come.
@@ -294,6 +316,7 @@ impl Stream {
         let credited = body.credited.min(data.len());
         body.credited -= credited;
         drop(body);
+        self.mail.unread.set(self.mail.unread.get() - data.len());
         self.consumed.set(self.consumed.get() + data.len() - credited);
         self.tell();
         BodyPiece::Data(data.freeze())
@@ -317,7 +340,9 @@ impl Stream {
     pub(crate) fn drop_body(&self) -> usize {
         let mut body = self.body.borrow_mut();
         body.pieces.clear();
-        std::mem::take(&mut body.bytes) - std::mem::take(&mut body.credited)
+        let dropped = std::mem::take(&mut body.bytes);
+        self.mail.unread.set(self.mail.unread.get() - dropped);
+        dropped - std::mem::take(&mut body.credited)
     }
 
     /// Something of the body has come.

@@ -10,7 +10,7 @@ use http::HeaderMap;
 
 use crate::net::{
     out::Out,
-    socket::{Ended, Pace, Socket},
+    socket::{Ended, Pace, Socket, Watch},
 };
 
 pub(crate) mod h1;
@@ -53,6 +53,14 @@ impl Wire<'_> {
         match self {
             Self::H1(socket) => socket.gone().await,
             Self::H2(stream) => stream.gone().await,
+        }
+    }
+
+    /// The watch of the connection.
+    pub(crate) fn watch(&self) -> &Watch {
+        match self {
+            Self::H1(socket) => &socket.watch,
+            Self::H2(stream) => stream.watch(),
         }
     }
 

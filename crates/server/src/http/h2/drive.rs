@@ -97,7 +97,9 @@ impl Conn {
         work: &mut Work,
         bodies: bool,
     ) -> bool {
-        let Self { worker, buffers, h2: Some(session), peer, .. } = self else { return false };
+        let Self { worker, socket, buffers, h2: Some(session), peer, .. } = self else {
+            return false;
+        };
         let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
         if worker.conns.draining.get() && !session.draining {
             session.draining = true;
@@ -114,6 +116,10 @@ impl Conn {
         }
         session.take_mail(&mut buffers.out);
         let more = bodies && session.pump(&mut buffers.out);
+        let held = buffers.buf.capacity() + session.mail.unread() + session.codec.unfinished();
+        if !socket.watch.receives(&worker.pages.shared.room, held) {
+            session.leave(&mut buffers.out);
+        }
         taken.more || more
     }
 

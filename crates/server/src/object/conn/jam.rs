@@ -7,7 +7,7 @@
 //! meanwhile, and when these are as many as may be, or pin too much of the store, commands are
 //! received and kept as they are. A client that goes on longer has to read; it is closed when it
 //! takes nothing of its answers for [`Limits::send`], whatever it sends, or when others need its
-//! [`Room`](crate::object::room::Room).
+//! [`Room`](crate::room::Room).
 
 use std::{
     future::{Future, poll_fn},
@@ -26,7 +26,8 @@ use crate::{
         conns::{Conns, IoBuffers},
         socket::{Ended, Mark, Pace},
     },
-    object::{HIGH_WATER, Limits, Session, WINDOW, room::Held},
+    object::{HIGH_WATER, Limits, Session, WINDOW},
+    room::Held,
 };
 
 /// State of a jam, from its first unsent byte to the end of the batch.

@@ -17,9 +17,8 @@ use tokio::sync::mpsc;
 use crate::page::answer::Answer;
 
 /// Pieces of a body that may wait for one slow reader once the body is no longer going into the
-/// store. With pieces of at most what hyper reads at once this bounds what a slow client costs;
-/// beyond it the origin waits.
-pub(crate) const TAIL: usize = 8;
+/// store; beyond it the origin waits. The fetch counts their memory.
+const TAIL: usize = 1;
 
 /// Pieces of a body that does not lie in the store.
 pub(crate) enum Tail {

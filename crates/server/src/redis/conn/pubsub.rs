@@ -6,7 +6,6 @@ use larder_proto::resp::{Args, Reply, glob};
 use larder_store::MAX_KEY;
 
 use crate::{
-    object::room::{Held, Place},
     redis::{
         ctx::Ctx,
         hub::{Kind, PatternDelivery},
@@ -15,6 +14,7 @@ use crate::{
         shared::Shared,
         state::{Conn, ENTRY, gate},
     },
+    room::{Held, Place},
 };
 
 /// Maximum of channels and patterns per connection.
@@ -286,7 +286,7 @@ fn start_channels(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     if args.len() > 2 && args.get(2).len() > glob::LONGEST {
         return ctx.reply().error(glob::TOO_LONG);
     }
-    let held = Held::new(&ctx.conn.known.client, Place::Heap);
+    let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
     let (part_names, found) = Default::default();
     ctx.go(Channels { kind, part: 0, part_names, at: 0, found, held, next: None }, args);
 }

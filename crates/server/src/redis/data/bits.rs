@@ -3,7 +3,7 @@
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{Entry, Fill, FillOptions, PutError};
 
-use crate::object::room::{Held, Place};
+use crate::room::{Held, Place};
 
 use super::super::{
     ctx::{Class, Ctx},
@@ -305,7 +305,7 @@ fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let fill =
         ctx.store.fill(ctx.ns, target, options, ctx.now).map_err(|error| refused(error, target))?;
     let negates = name == "NOT";
-    let held = Held::new(&ctx.conn.known.client, Place::Store);
+    let held = Held::new(&ctx.conn.known.client.holder, Place::Store);
     ctx.go(Combine { sources, apply, negates, fill: Some(fill), held, at: 0, len }, args);
     Ok(())
 }

@@ -15,10 +15,8 @@ use super::super::{
     state::gate,
 };
 use super::walk::slice;
-use crate::object::{
-    HIGH_WATER,
-    room::{Held, Place},
-};
+use crate::object::HIGH_WATER;
+use crate::room::{Held, Place};
 
 /// Number of parts: 4000 names in each if a million keys match.
 const PARTS: usize = 256;
@@ -53,7 +51,7 @@ pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return ctx.reply().error(glob::TOO_LONG);
     }
     let parts = (0..PARTS).map(|_| Names::default()).collect();
-    let held = Held::new(&ctx.conn.known.client, Place::Heap);
+    let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
     ctx.go(Listing { parts, held, stage: Stage::Looking(Cursor::START) }, args);
 }
 

@@ -15,7 +15,7 @@ use super::Run;
 use super::errors::{Outcome, refused};
 use crate::{
     clock::Ms,
-    object::room::{Held, Place},
+    room::{Held, Place},
 };
 
 /// Values up to this length are written at once: a tenth of a millisecond.
@@ -207,7 +207,7 @@ impl StringWriter {
             .store
             .fill(target.ns, key, options, ctx.now)
             .map_err(|error| refused(error, key))?;
-        let held = Held::new(&ctx.conn.known.client, Place::Store);
+        let held = Held::new(&ctx.conn.known.client.holder, Place::Store);
         Ok(StringWriter { layout, target, fill: Some(fill), at: 0, held })
     }
 

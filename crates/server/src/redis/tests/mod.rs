@@ -11,10 +11,11 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
 use larder_store::{Options, Store};
 
+use crate::room::Room;
 use crate::{
     clock::{Clock, Ms},
     net::out::Out,
-    object::{Client, Peer, Sent, Session as _, Turn, room::Room},
+    object::{Client, Peer, Sent, Session as _, Turn},
     settings::{RedisSettings, Secret, Share},
 };
 

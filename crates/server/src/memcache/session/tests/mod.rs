@@ -11,11 +11,12 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 use larder_store::{Options, Store};
 
 use super::Session;
+use crate::room::Room;
 use crate::{
     clock::{Clock, Ms},
     memcache::{Face, Shared},
     net::out::Out,
-    object::{Client, Peer, Session as _, Turn, room::Room},
+    object::{Client, Peer, Session as _, Turn},
     settings::{Listen, MemcachedSettings},
 };
 

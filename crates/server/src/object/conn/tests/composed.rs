@@ -3,7 +3,7 @@
 use larder_store::{Options, Store};
 
 use super::*;
-use crate::object::room::Room;
+use crate::room::Room;
 
 /// A room of 24 MiB.
 fn room() -> Arc<Room> {

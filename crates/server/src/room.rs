@@ -1,6 +1,6 @@
-//! The memory that clients of the object faces may hold: commands still arriving, transactions,
-//! answers and messages that are not taken. One account for all clients of all faces and workers,
-//! so that no number of clients holds more than is configured.
+//! The memory that clients may hold outside the store: requests and commands still arriving,
+//! transactions, answers and messages that are not taken. One account for all clients of all faces
+//! and workers, so that no number of clients holds more than is configured.
 //!
 //! The first [`FREE`] bytes outside the store are on top of the memory that was configured. The
 //! store lends the bytes beyond them ([`Loan`]), and holds that much less. Lent bytes and the
@@ -11,10 +11,13 @@
 //! most first. Where none does, the one who asks gets nothing: its command is refused, or it is
 //! closed.
 
+mod holder;
+
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -22,7 +25,7 @@ use std::{
 use larder_store::{Loan, Store};
 use parking_lot::Mutex;
 
-use super::{Client, Clients};
+pub(crate) use self::holder::{Held, Holder, Holding};
 use crate::clock::{Clock, Ms};
 
 /// Bytes outside the store that need no loan: what thousands of clients hold for a moment in
@@ -30,7 +33,7 @@ use crate::clock::{Clock, Ms};
 const FREE: u64 = 8 << 20;
 /// Of the memory, one part in so many may be lent and taken by values on their way.
 const PART: u64 = 2;
-/// Milliseconds without progress ([`Client::moves`]) after which a client is the first to leave.
+/// Milliseconds without progress ([`Holder::moves`]) after which a client is the first to leave.
 const STANDS_STILL: Ms = 2000;
 /// At least this part of the limit is freed at once, so that all clients are not looked through for
 /// every byte.
@@ -63,7 +66,9 @@ pub(crate) struct Room {
     /// Bytes lent.
     lent: AtomicU64,
     clock: Clock,
-    faces: Mutex<Vec<Weak<Clients>>>,
+    holders: Mutex<HashMap<u64, Arc<Holder>>>,
+    /// Number of the next holder.
+    next: AtomicU64,
     /// Of `heap` and `store`: held by clients that were told to leave and have not yet.
     leaving: [AtomicU64; 2],
     /// Held by who makes room.
@@ -91,16 +96,24 @@ impl Room {
             loan: None,
             lent: AtomicU64::new(0),
             clock,
-            faces: Mutex::default(),
+            holders: Mutex::default(),
+            next: AtomicU64::new(0),
             leaving: Default::default(),
             making: Mutex::default(),
             closed: AtomicU64::new(0),
         }
     }
 
-    /// The clients of a face: each may have to leave for another.
-    pub(crate) fn enter(&self, clients: &Arc<Clients>) {
-        self.faces.lock().push(Arc::downgrade(clients));
+    /// A new holder: it may have to leave for another. It leaves with [`Room::leave`].
+    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Holder> {
+        let holder = Holder::new(self.next.fetch_add(1, Relaxed), self, self.clock.now());
+        self.holders.lock().insert(holder.id, holder.clone());
+        holder
+    }
+
+    /// A holder is gone: it is no longer asked to leave.
+    pub(crate) fn leave(&self, holder: &Holder) {
+        self.holders.lock().remove(&holder.id);
     }
 
     /// The most one client can hold outside the store: a command longer than this never becomes
@@ -126,15 +139,20 @@ impl Room {
         (self.heap.load(Relaxed) - heap, self.store.load(Relaxed) - store)
     }
 
+    /// At most half of what may be held is: room for what is of use and not needed.
+    pub(crate) fn has_plenty(&self) -> bool {
+        self.wanted() + self.store.load(Relaxed) <= self.limit / 2
+    }
+
     /// This client holds so many bytes more. False: it may not, and nothing was counted.
-    pub(crate) fn take(&self, client: &Client, place: Place, bytes: u64) -> bool {
-        let Some(first) = client.account.add(self.count(place), bytes) else { return false };
+    pub(crate) fn take(&self, holder: &Holder, place: Place, bytes: u64) -> bool {
+        let Some(first) = holder.account.add(self.count(place), bytes) else { return false };
         if first {
-            client.moves(self.clock.now());
+            holder.moves(self.clock.now());
         }
-        let granted = (self.over() == 0 || self.make(client)) && self.borrow();
+        let granted = (self.over() == 0 || self.make(holder)) && self.borrow();
         if !granted {
-            self.give(client, place, bytes);
+            self.give(holder, place, bytes);
         }
         granted
     }
@@ -142,15 +160,15 @@ impl Room {
     /// The same for mail, which is pushed under locks of those who send it. Nothing is borrowed
     /// here: an eviction would be told to others through the same locks. The connection borrows
     /// when it counts its buffers.
-    pub(crate) fn take_mail(&self, client: &Client, bytes: u64) -> bool {
+    pub(crate) fn take_mail(&self, holder: &Holder, bytes: u64) -> bool {
         let place = self.count(Place::Heap);
-        let Some(first) = client.account.add(place, bytes) else { return false };
+        let Some(first) = holder.account.add(place, bytes) else { return false };
         if first {
-            client.moves(self.clock.now());
+            holder.moves(self.clock.now());
         }
-        let granted = self.over() == 0 || self.make(client);
+        let granted = self.over() == 0 || self.make(holder);
         if !granted {
-            client.account.sub(place, &self.leaving, bytes);
+            holder.account.sub(place, &self.leaving, bytes);
         }
         granted
     }
@@ -164,8 +182,8 @@ impl Room {
     }
 
     /// It holds so many less.
-    pub(crate) fn give(&self, client: &Client, place: Place, bytes: u64) {
-        client.account.sub(self.count(place), &self.leaving, bytes);
+    pub(crate) fn give(&self, holder: &Holder, place: Place, bytes: u64) {
+        holder.account.sub(self.count(place), &self.leaving, bytes);
         self.give_back();
     }
 
@@ -221,18 +239,20 @@ impl Room {
     /// that are closed still hold too much: their memory is free when their threads have come to
     /// them.
     #[cold]
-    fn make(&self, asks: &Client) -> bool {
+    fn make(&self, asks: &Holder) -> bool {
         let _making = self.making.lock();
         (self.excess() == 0 || self.close_others(asks)) && self.over() <= self.limit / OVERSHOOT
     }
 
-    fn close_others(&self, asks: &Client) -> bool {
-        let faces: Vec<_> = self.faces.lock().iter().filter_map(Weak::upgrade).collect();
+    fn close_others(&self, asks: &Holder) -> bool {
         let now = self.clock.now();
-        let others = faces.iter().flat_map(|clients| clients.list());
-        let mut others: Vec<_> = others
-            .filter(|other| !std::ptr::eq(&**other, asks) && other.account.held() > 0)
-            .map(|other| (other.moved(), other.account.held(), other))
+        let mut others: Vec<_> = self
+            .holders
+            .lock()
+            .values()
+            .filter(|other| !std::ptr::eq(&***other, asks))
+            .map(|other| (other.moved(), other.account.held(), other.clone()))
+            .filter(|(_, held, _)| *held > 0)
             .collect();
         others.sort_unstable_by_key(|(moved, ..)| *moved);
         let still = others.partition_point(|(moved, ..)| moved + STANDS_STILL <= now);
@@ -262,9 +282,9 @@ impl Room {
         true
     }
 
-    fn close(&self, client: &Client) {
-        client.account.close(&self.leaving);
-        client.kill();
+    fn close(&self, holder: &Holder) {
+        holder.account.close(&self.leaving);
+        holder.kill();
         self.closed.fetch_add(1, Relaxed);
     }
 }
@@ -281,101 +301,6 @@ impl fmt::Debug for Room {
             .field("heap", &self.heap)
             .field("store", &self.store)
             .finish_non_exhaustive()
-    }
-}
-
-/// Bytes that one client holds.
-#[derive(Debug, Default)]
-pub(super) struct Account(Mutex<Holding>);
-
-#[derive(Debug, Default)]
-struct Holding {
-    /// By [`Place`].
-    bytes: [u64; 2],
-    /// It was told to leave, and holds nothing more.
-    closed: bool,
-}
-
-impl Account {
-    /// True: it held nothing before. None: it is closed.
-    fn add(&self, (all, place): (&AtomicU64, usize), bytes: u64) -> Option<bool> {
-        let mut holding = self.0.lock();
-        if holding.closed {
-            return None;
-        }
-        let first = holding.bytes == [0; 2];
-        holding.bytes[place] += bytes;
-        all.fetch_add(bytes, Relaxed);
-        Some(first)
-    }
-
-    fn sub(&self, (all, place): (&AtomicU64, usize), leaving: &[AtomicU64; 2], bytes: u64) {
-        let mut holding = self.0.lock();
-        holding.bytes[place] -= bytes;
-        all.fetch_sub(bytes, Relaxed);
-        if holding.closed {
-            leaving[place].fetch_sub(bytes, Relaxed);
-        }
-    }
-
-    /// Bytes of a client that stays; 0 of one that was told to leave.
-    pub(super) fn held(&self) -> u64 {
-        let holding = self.0.lock();
-        if holding.closed { 0 } else { holding.bytes.iter().sum() }
-    }
-
-    fn close(&self, leaving: &[AtomicU64; 2]) {
-        let mut holding = self.0.lock();
-        if !std::mem::replace(&mut holding.closed, true) {
-            for (all, bytes) in leaving.iter().zip(holding.bytes) {
-                all.fetch_add(bytes, Relaxed);
-            }
-        }
-    }
-}
-
-/// A client's bytes for one purpose; given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Held {
-    client: Arc<Client>,
-    place: Place,
-    bytes: u64,
-}
-
-impl Held {
-    pub(crate) fn new(client: &Arc<Client>, place: Place) -> Self {
-        Self { client: client.clone(), place, bytes: 0 }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// It is so many bytes from now on. False: that is more than it may be, and it is as before.
-    #[inline]
-    pub(crate) fn resize(&mut self, bytes: u64) -> bool {
-        self.bytes == bytes || self.change(bytes)
-    }
-
-    fn change(&mut self, bytes: u64) -> bool {
-        let room = &self.client.room;
-        match bytes.checked_sub(self.bytes) {
-            Some(more) => {
-                if !room.take(&self.client, self.place, more) {
-                    return false;
-                }
-            }
-            None => room.give(&self.client, self.place, self.bytes - bytes),
-        }
-        self.bytes = bytes;
-        true
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.resize(0);
     }
 }
 

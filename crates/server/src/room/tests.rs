@@ -3,14 +3,12 @@
 use larder_store::{Options, Store};
 
 use super::*;
-use crate::object::Peer;
 
 const MIB: u64 = 1 << 20;
 
 /// A room of 8 MiB and 16 MiB that the store lends.
 struct House {
     room: Arc<Room>,
-    clients: Arc<Clients>,
     clock: Clock,
 }
 
@@ -19,13 +17,13 @@ fn house() -> House {
     let store: &'static Store = Box::leak(Box::new(Store::open(options).expect("a store")));
     let clock = Clock::start();
     let room = Room::new(store, clock);
-    House { clients: Clients::new(&room), room, clock }
+    House { room, clock }
 }
 
 impl House {
     /// A client that holds so many bytes, and has got on just now or long ago.
-    fn client(&self, place: Place, bytes: u64, stands_still: bool) -> (Arc<Client>, Held) {
-        let client = self.clients.enter(Peer::Unix, "here".into(), self.clock.now());
+    fn client(&self, place: Place, bytes: u64, stands_still: bool) -> (Arc<Holder>, Held) {
+        let client = self.room.enter();
         let mut held = Held::new(&client, place);
         assert!(held.resize(bytes));
         if stands_still {
@@ -43,14 +41,7 @@ fn what_is_held_is_given_back() {
         let (_other, _in_store) = house.client(Place::Store, 2 * MIB, false);
         assert!(held.resize(5 * MIB) && held.resize(3 * MIB));
         assert_eq!(house.room.held(), (3 * MIB, 2 * MIB));
-        assert!(client.push(&[0; 1000], 1000) && !client.push(b"more", 1000));
-        assert_eq!(house.room.held(), (3 * MIB + 1000, 2 * MIB));
-        let mut mail = Vec::new();
-        client.take_mail(&mut mail);
-        assert_eq!((mail.len(), house.room.held()), (1000, (3 * MIB, 2 * MIB)));
-        assert!(client.push(b"left in its mail", 1000));
-        house.clients.leave(&client);
-        assert!(!client.push(b"gone", 1000));
+        house.room.leave(&client);
         assert_eq!(house.room.held(), (3 * MIB, 2 * MIB));
     }
     assert_eq!(house.room.held(), (0, 0));
