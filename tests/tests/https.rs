@@ -258,6 +258,17 @@ fn plain_requests_are_sent_to_https_but_for_purges() {
 }
 
 #[test]
+fn hosts_of_no_site_are_not_sent_to_https() {
+    let (papers, origin) = (Papers::issue(), origin());
+    let site = "[[site]]\nhosts = [\"site.test\"]\n";
+    let config = config(&papers, &origin, "server", "redirect = true").replace("[[site]]\n", site);
+    let larder = Larder::with_config(&config);
+    let mut plain = larder.connect();
+    plain.ask("GET", "/", &["Host: site.test"]).assert_status(308);
+    plain.ask("GET", "/", &["Host: evil.test"]).assert_status(421);
+}
+
+#[test]
 fn hsts_of_the_origin_stands() {
     let papers = Papers::issue();
     let origin = Origin::serving(

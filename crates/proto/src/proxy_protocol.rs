@@ -32,6 +32,8 @@ pub struct Header {
     pub len: usize,
     /// The client; None: the connection is the proxy's own, or of a kind without addresses.
     pub source: Option<Source>,
+    /// The connection is the proxy's own (LOCAL), such as a check of its health.
+    pub local: bool,
 }
 
 /// A proxy's client.
@@ -81,7 +83,7 @@ fn version_1(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let family = words.next().ok_or(Malformed)?;
     if family == "UNKNOWN" {
         // The rest of the line is to be ignored.
-        return Ok(Parsed::Complete(Header { len, source: None }));
+        return Ok(Parsed::Complete(Header { len, source: None, local: false }));
     }
     let mut word = || words.next().ok_or(Malformed);
     let (client, server) = (word()?, word()?);
@@ -100,7 +102,7 @@ fn version_1(bytes: &[u8]) -> Result<Parsed, Malformed> {
         return Err(Malformed);
     }
     let source = Some(Source { client, server, secure: false });
-    Ok(Parsed::Complete(Header { len, source }))
+    Ok(Parsed::Complete(Header { len, source, local: false }))
 }
 
 /// Decimal digits without a zero before them.
@@ -130,11 +132,13 @@ fn version_2(bytes: &[u8]) -> Result<Parsed, Malformed> {
         _ => return Err(Malformed),
     };
     let secure = fields_of(fields, &bytes[..len])?;
-    // The proxy's own connection (LOCAL), or one that is no stream.
-    let is_own = command & 15 == 0 || family & 15 != 1;
-    let source =
-        addresses.filter(|_| !is_own).map(|(client, server)| Source { client, server, secure });
-    Ok(Parsed::Complete(Header { len, source }))
+    let (local, is_stream) = (command & 15 == 0, family & 15 == 1);
+    let source = addresses.filter(|_| !local && is_stream).map(|(client, server)| Source {
+        client,
+        server,
+        secure,
+    });
+    Ok(Parsed::Complete(Header { len, source, local }))
 }
 
 /// Both addresses with their ports, and the bytes behind them.

@@ -175,7 +175,7 @@ impl Faces {
                 loop {
                     // HTTP listens on TCP only, so every peer has an address.
                     if let (stream, Some(address)) = acceptor.next().await {
-                        worker.admit(stream, Peer { address, secure: tls, tls });
+                        worker.admit(stream, Peer { address, secure: tls, tls, unnamed: false });
                     }
                 }
             }));

@@ -394,6 +394,11 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
             report.warn(problem.fix("name the proxies before this one"));
         }
     }
+    let http = root.table("http");
+    if http.is_set("listen") && settings.http.listen.is_empty() && settings.https.is_none() {
+        let problem = Problem::new(http.location("listen"), "pages are served nowhere");
+        report.warn(problem.fix("name an address, or leave out listen"));
+    }
     if settings.http.sendfile_cache.is_some_and(|bytes| bytes > 0)
         && settings.serves_pages()
         && settings.sendfile_cache() == 0

@@ -152,6 +152,9 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             value::header_match(text).map(|(name, glob)| Item::HeaderMatch(name, glob))
         }
         Kind::HeaderLine => value::header_line(text).map(Item::Text),
+        Kind::ViaName => {
+            value::via_name(text).then(|| Item::Text(text.to_owned())).ok_or_else(|| expected(kind))
+        }
         Kind::Origin => value::origin_url(text).map(Item::Origin),
         Kind::Candidate => {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
@@ -205,6 +208,7 @@ pub(crate) fn expected(kind: Kind) -> String {
             .to_owned(),
         Kind::Regex => "a regular expression".to_owned(),
         Kind::HeaderMatch => "a header to match such as \"X-Api-Key: *\"".to_owned(),
+        Kind::ViaName => "a name such as \"larder\" or \"cache.example.org:80\"".to_owned(),
         Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),
         Kind::Origin => "an origin such as \"http://127.0.0.1:9000\"".to_owned(),
         Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),

@@ -187,6 +187,8 @@ pub(crate) enum Kind {
     HeaderMatch,
     /// `Name: value`.
     HeaderLine,
+    /// The name of this cache in `Via`; may be empty.
+    ViaName,
     /// `http://host:port`.
     Origin,
     /// A place to look at for a path: `$uri`.

@@ -170,6 +170,13 @@ pub(crate) fn header_match(text: &str) -> Result<(String, Glob), Expected> {
     Ok((name.trim().to_owned(), Glob::new(value.trim())))
 }
 
+/// Whether the text is a name for `Via`: a token, with a port or without (RFC 9110 section 7.6.3);
+/// or empty.
+pub(crate) fn via_name(text: &str) -> bool {
+    let (name, port) = text.split_once(':').unwrap_or((text, "0"));
+    text.is_empty() || (is_token(name) && port.parse::<u16>().is_ok())
+}
+
 /// A whole field line, `Name: value`.
 pub(crate) fn header_line(text: &str) -> Result<String, Expected> {
     let expected = || "a header line such as \"X-Cached-By: larder\"".to_owned();

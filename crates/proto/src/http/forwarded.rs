@@ -124,26 +124,20 @@ pub fn client_by_forwarded<'a>(
 }
 
 /// The addresses a request came by, the client's first and the peer's last, as far as trusted
-/// proxies vouch for them: of X-Forwarded-For where it is there, else of Forwarded.
+/// proxies vouch for them in X-Forwarded-For. Forwarded is not asked: a proxy that writes neither
+/// would pass on what its client claims.
 pub fn chain<'a>(
     x_forwarded_for: impl DoubleEndedIterator<Item = &'a [u8]>,
-    forwarded: impl Iterator<Item = &'a [u8]>,
     peer: IpAddr,
     trusted: impl Fn(IpAddr) -> bool,
 ) -> Vec<IpAddr> {
-    let mut entries: Vec<Option<IpAddr>> = x_forwarded_for
+    let entries = x_forwarded_for
         .rev()
         .flat_map(|line| line.rsplit(|&b| b == b','))
         .map(|entry| parse_node(trim(entry)))
-        .take(MAX_HOPS)
-        .collect();
-    if entries.is_empty() {
-        let elements = forwarded.flat_map(Elements::of);
-        entries = elements.map(|element| parameter(element, "for").and_then(parse_node)).collect();
-        entries.reverse();
-    }
+        .take(MAX_HOPS);
     let mut chain = vec![peer.to_canonical()];
-    for entry in entries.into_iter().take(MAX_HOPS) {
+    for entry in entries {
         let (Some(address), true) = (entry, chain.last().is_some_and(|&last| trusted(last))) else {
             break;
         };

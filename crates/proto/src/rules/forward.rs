@@ -140,9 +140,12 @@ pub type Line<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 /// Surrogate-Capability, a traceparent, Upgrade, the framing.
 pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Vec<Line<'a>> {
     let mut out: Vec<Line<'a>> = Vec::with_capacity(received.fields.len() + 8);
-    let named: Vec<&[u8]> = received.fields.elements("connection").collect();
+    // A client may name thousands of options: they are searched, not gone through for each field.
+    let mut named: Vec<&[u8]> = received.fields.elements("connection").collect();
+    named.sort_unstable_by(|a, b| without_case(a).cmp(without_case(b)));
     for (name, value) in received.fields.iter() {
-        let listed = named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
+        let order = |option: &&[u8]| without_case(option).cmp(without_case(name.as_bytes()));
+        let listed = named.binary_search_by(order).is_ok();
         let dropped = listed
             || strip::is_hop_by_hop(name)
             || is_own(name)
@@ -165,6 +168,10 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
     conditions(mode, &mut out);
     who_asks(received, mode, &mut out);
     out
+}
+
+fn without_case(name: &[u8]) -> impl Iterator<Item = u8> {
+    name.iter().map(u8::to_ascii_lowercase)
 }
 
 /// Whether a field goes on as it is.

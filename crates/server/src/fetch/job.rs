@@ -430,12 +430,20 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     if job.head {
         update_by_head(job, keep, facts).await;
     } else if keep.mark
+        && (keep.held.is_none() || replaces(facts.status))
         && facts.status < 500
         && why.is_some_and(|why| why.mark)
         && job.pages.writer().hit_for_miss(keep.key()).is_err()
     {
         job.pages.counters.store_refused.one();
     }
+}
+
+/// Whether an answer that is not stored says that the stored page is no more (RFC 9111 section
+/// 4.3.3 allows it for every answer). Other errors may come from the request's own fields, which one
+/// client chooses: they leave the page, and its stale copy, to everybody.
+fn replaces(status: u16) -> bool {
+    (200..400).contains(&status) || matches!(status, 404 | 410)
 }
 
 /// A HEAD's answer can freshen the stored page, or show that it is outdated (RFC 9111 section

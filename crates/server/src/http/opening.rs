@@ -42,9 +42,12 @@ impl Conn {
         match self.socket.stream.take_proxy_header() {
             Ok(header) => {
                 self.proxied = false;
-                if let Some(source) = header.source {
-                    self.peer.address = source.client;
-                    self.peer.secure |= source.secure;
+                match header.source {
+                    Some(source) => {
+                        self.peer.address = source.client;
+                        self.peer.secure |= source.secure;
+                    }
+                    None => self.peer.unnamed = !header.local,
                 }
                 Ok(())
             }

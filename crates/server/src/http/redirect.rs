@@ -20,6 +20,8 @@ pub(crate) fn to_https(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<boo
         return None;
     }
     let host = request.head.host.as_ref()?.host;
+    // A host of no site is refused, not sent elsewhere.
+    request.config.site_for(host)?;
     let port = *request.pages.shared.https_port.get()?;
     let port = if port == 443 { String::new() } else { format!(":{port}") };
     let location = format!("https://{host}{port}{}", request.head.target.path_and_query);

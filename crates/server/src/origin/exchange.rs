@@ -85,8 +85,8 @@ pub(super) fn respond(
     total: Option<Instant>,
 ) -> Result<Response, OriginError> {
     let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    if switching && !asked.upgrade {
-        return Err(OriginError::Malformed("101 to a request without Upgrade".to_owned()));
+    if switching && (asked.upgrade.is_none() || !same_protocol(asked, &response)) {
+        return Err(OriginError::Malformed("101 to a protocol that was not asked for".to_owned()));
     }
     let upgraded = switching.then(|| hyper::upgrade::on(&mut response));
     let (mut head, incoming) = response.into_parts();
@@ -116,6 +116,14 @@ pub(super) fn respond(
         peer,
         reused,
     })
+}
+
+/// A 101 names the protocol that it switches to, one of those offered (RFC 9110 section 15.2.2).
+fn same_protocol(asked: &Asked, response: &http::Response<Incoming>) -> bool {
+    let mut named = response.headers().get_all(header::UPGRADE).iter();
+    let named = (named.next(), named.next());
+    let same = |a: &HeaderValue, b: &HeaderValue| a.as_bytes().eq_ignore_ascii_case(b.as_bytes());
+    matches!((named, &asked.upgrade), ((Some(to), None), Some(from)) if same(to, from))
 }
 
 /// RFC 9112 section 6.3, for responses; hyper has refused what is not valid and read the length.

@@ -23,7 +23,8 @@ use crate::settings::OriginSettings;
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) method: Method,
-    pub(super) upgrade: bool,
+    /// The protocol that it offers to switch to.
+    pub(super) upgrade: Option<HeaderValue>,
     /// It has a condition that a 304 answers.
     pub(super) conditional: bool,
     /// An interim response announced content, which none has (RFC 9110 section 15.2).
@@ -53,7 +54,8 @@ impl Outgoing {
         let uri = uri(&target)?;
         set_host(&mut headers, settings)?;
         set_framing(&mut headers, &method, &body);
-        if upgrade {
+        let upgrade = headers.get(header::UPGRADE).filter(|_| upgrade).cloned();
+        if upgrade.is_some() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         let conditional = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE]

@@ -63,6 +63,9 @@ pub(crate) struct Peer {
     pub(crate) secure: bool,
     /// The connection is TLS.
     pub(crate) tls: bool,
+    /// It is a proxy that does not say who its client is (PROXY protocol): what the bytes behind it
+    /// claim of their client is not believed.
+    pub(crate) unnamed: bool,
 }
 
 impl Peer {
@@ -168,7 +171,9 @@ impl<'a, 'r> Request<'a, 'r> {
     /// Whether the peer is a proxy whose word about the client counts.
     pub(crate) fn trusted(&self) -> bool {
         let proxies = &self.config.settings.http.trusted_proxies;
-        !proxies.is_empty() && proxies.iter().any(|net| net.contains(self.peer.address.ip()))
+        !proxies.is_empty()
+            && !self.peer.unnamed
+            && proxies.iter().any(|net| net.contains(self.peer.address.ip()))
     }
 
     pub(crate) fn is_head(&self) -> bool {
@@ -203,7 +208,8 @@ impl<'a, 'r> Request<'a, 'r> {
     pub(crate) fn client(&self) -> IpAddr {
         let peer = self.peer.address.ip().to_canonical();
         let proxies = &self.config.settings.http.trusted_proxies;
-        if proxies.is_empty() || self.head.known.x_forwarded_for().is_none() {
+        let named = self.head.known.x_forwarded_for().is_some() && !self.peer.unnamed;
+        if proxies.is_empty() || !named {
             return peer;
         }
         let lines: Vec<&[u8]> = self.head.fields.all("x-forwarded-for").collect();
@@ -215,10 +221,10 @@ impl<'a, 'r> Request<'a, 'r> {
     /// The addresses the request came by, as far as trusted proxies vouch for them: the client's
     /// first, the peer's last.
     pub(crate) fn chain(&self) -> Vec<IpAddr> {
-        let (fields, proxies) = (self.head.fields, &self.config.settings.http.trusted_proxies);
-        let lines: Vec<&[u8]> = fields.all("x-forwarded-for").collect();
-        forwarded::chain(lines.into_iter(), fields.all("forwarded"), self.peer.address.ip(), |ip| {
-            proxies.iter().any(|net| net.contains(ip))
+        let proxies = &self.config.settings.http.trusted_proxies;
+        let lines: Vec<&[u8]> = self.head.fields.all("x-forwarded-for").collect();
+        forwarded::chain(lines.into_iter(), self.peer.address.ip(), |ip| {
+            !self.peer.unnamed && proxies.iter().any(|net| net.contains(ip))
         })
     }
 

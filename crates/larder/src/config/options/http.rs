@@ -24,7 +24,7 @@ pub(super) const HTTP: &[Opt] = &[
     opt("x_cache", Kind::Bool, "true", "Send `X-Cache` and `X-Cache-Lookup`."),
     opt("cache_status", Kind::Bool, "true", "Send `Cache-Status` (RFC 9211)."),
     opt("announce", Kind::HeaderLine, "", "A header line added to every answer from memory."),
-    opt("via", Kind::Text, "larder", "The name in `Via` (RFC 9110); empty: no `Via` is sent."),
+    opt("via", Kind::ViaName, "larder", "The name in `Via` (RFC 9110); empty: no `Via` is sent."),
     list(
         "trusted_proxies",
         Kind::Net,

@@ -248,7 +248,8 @@ pub(super) const POLICY: &[Opt] = &[
         Kind::StatusTtl,
         "",
         "Lifetime of errors without their own: `\"10s\"` for all from 400 on, or by status: \
-         `[\"404 1m\", \"5xx 2s\"]`. The first that matches counts.",
+         `[\"404 1m\", \"5xx 2s\"]`. The first that matches counts. Never for 400, 406, 411 to \
+         417, 421, 428, 429 and 431, which one client's fields may cause.",
     ),
     opt(
         "grace",
