@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Fleet(crate::fleet::FleetCommand),
     /// Say what is wrong with a configuration
     Check(CheckArgs),
+    /// List the certificates of a configuration, with what is left of each
+    Certificates(CertificatesArgs),
     /// Write a page of the documentation to standard output
     #[command(hide = true)]
     Docs {
@@ -86,6 +88,10 @@ pub(crate) struct ServeArgs {
     cert: Option<String>,
     #[arg(long, value_name = "FILE", help = flag_help("--key"))]
     key: Option<String>,
+    #[arg(long, value_name = "EMAIL", help = flag_help("--acme"))]
+    acme: Option<String>,
+    #[arg(long = "name", value_name = "HOST", help = flag_help("--name"))]
+    names: Vec<String>,
     #[arg(long, value_name = "URL", help = flag_help("--origin"))]
     origin: Option<String>,
     #[arg(long, value_name = "DIR", help = flag_help("--root"))]
@@ -118,6 +124,8 @@ impl ServeArgs {
             https: self.https.clone(),
             cert: self.cert.clone(),
             key: self.key.clone(),
+            acme: self.acme.clone(),
+            names: self.names.clone(),
             origin: self.origin.clone(),
             root: self.root.clone(),
             access_log: self.access_log.clone(),
@@ -145,6 +153,20 @@ impl CheckArgs {
         let named = self.config.as_ref().or(self.file.as_ref());
         let config = named.cloned().unwrap_or_else(|| PathBuf::from(crate::config::DEFAULT_FILE));
         Flags { config: Some(config), ..Flags::default() }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CertificatesArgs {
+    /// Configuration file [default: larder.toml, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl CertificatesArgs {
+    /// As flags of the configuration.
+    pub(crate) fn flags(&self) -> Flags {
+        Flags { config: self.config.clone(), ..Flags::default() }
     }
 }
 

@@ -100,6 +100,7 @@ fn heading(section: Section) -> &'static str {
         Section::Limits => "`[http.limits]`",
         Section::Https => "`[https]`",
         Section::Certificate => "`certificates` of `[https]`",
+        Section::Acme => "`[acme]`",
         Section::Memcached => "`[memcached]`",
         Section::Redis => "`[redis]`",
         Section::Admin => "`[admin]`",
@@ -132,6 +133,12 @@ fn about(section: Section) -> &'static str {
         Section::Certificate => {
             "`certificates = [{ cert = \"site.pem\", key = \"site.key\" }]`, or a \
              `[[https.certificates]]` for each."
+        }
+        Section::Acme => {
+            "Certificates that Larder orders, proves and renews (ACME, RFC 8555): \
+             [operations.md](operations.md#certificates-by-themselves). `larder serve --acme \
+             you@example.org --name www.example.org --https 0.0.0.0:443` needs no file. The terms \
+             of the authority are accepted by this."
         }
         Section::Memcached => {
             "Objects over memcached's protocols (text, meta, binary), in the same memory as the \

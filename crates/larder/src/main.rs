@@ -1,5 +1,7 @@
 //! The binary: command line, configuration, wiring.
 
+mod acme;
+mod certificates;
 mod check;
 mod cli;
 mod config;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(_) | cli::Command::Slow(_) | cli::Command::Lab(_) => lab::run(),
         cli::Command::Fleet(command) => fleet::run(&command),
         cli::Command::Check(args) => check::run(&args.flags()),
+        cli::Command::Certificates(args) => certificates::run(&args),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),
         cli::Command::Redis(_) => redis::run(&own_flags(2)),
         cli::Command::Docs { page } => docs::run(page),

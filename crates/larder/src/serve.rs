@@ -9,6 +9,7 @@ use larder_server::{
 };
 
 use crate::{
+    acme::{self, Orders},
     check,
     config::{self, Flags},
     exit,
@@ -45,14 +46,41 @@ pub(crate) fn until_stopped(
     mut server: Server,
     mut again: impl FnMut() -> Option<Settings>,
 ) -> ExitCode {
+    let orders = order_certificates(&signals, &server);
     loop {
         match signals.wait() {
-            SignalRequest::Reload => reload(&mut server, &mut again),
+            SignalRequest::Reload => reload(&mut server, &mut again, orders.as_ref()),
+            SignalRequest::Certificates => use_ordered(&mut server),
             SignalRequest::Statistics => print_numbers(&server),
             SignalRequest::Stop => break,
         }
     }
     stop(signals, server)
+}
+
+/// Starts the thread that orders certificates. It waits where none are ordered yet: a reload may
+/// change that. None: there is no HTTPS.
+fn order_certificates(signals: &Signals, server: &Server) -> Option<Orders> {
+    let https = server.settings().https.as_ref()?;
+    match Orders::start(https.acme.clone(), server.acme()?, signals.renewed()) {
+        Ok(orders) => Some(orders),
+        Err(error) => {
+            eprintln!("larder: warning: no certificates are ordered: {error}");
+            None
+        }
+    }
+}
+
+/// Uses the certificates that were ordered. The rest of the configuration stays: its file may be
+/// half written.
+fn use_ordered(server: &mut Server) {
+    let Some(https) = &server.settings().https else { return };
+    let Some(settings) = &https.acme else { return };
+    let (ordered, faults) = acme::ordered(settings, &https.certificates);
+    for fault in faults {
+        eprintln!("larder: warning: {fault}");
+    }
+    server.use_ordered(ordered);
 }
 
 /// The settings of file and flags; None: there are errors, and they are printed with their effect.
@@ -171,7 +199,11 @@ fn print_admin(server: &Server) {
 
 /// Reads the configuration again. If it has mistakes, they are printed and the old one stays in
 /// use.
-fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
+fn reload(
+    server: &mut Server,
+    again: &mut impl FnMut() -> Option<Settings>,
+    orders: Option<&Orders>,
+) {
     server.reopen_logs();
     let Some(settings) = again() else { return };
     let own_token = |server: &Server| server.admin().is_some_and(|admin| admin.token.is_some());
@@ -179,6 +211,10 @@ fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     match server.reload(settings) {
         Ok(()) => {
             eprintln!("larder: configuration reloaded");
+            let https = server.settings().https.as_ref();
+            if let Some(orders) = orders {
+                orders.reload(https.and_then(|https| https.acme.clone()));
+            }
             // The token's file is gone, so the token of the run counts from now on; it was not
             // printed yet.
             if own_token(server) && !before {

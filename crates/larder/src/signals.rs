@@ -1,10 +1,12 @@
-//! Signals: SIGHUP reloads, SIGUSR1 prints the statistics, SIGTERM and SIGINT stop.
+//! Signals: SIGHUP reloads, SIGUSR1 prints the statistics, SIGTERM and SIGINT stop. New
+//! certificates arrive here too.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
+    sync::Notify,
 };
 
 /// The request of a signal.
@@ -16,6 +18,8 @@ pub(crate) enum SignalRequest {
     Statistics,
     /// SIGTERM or SIGINT.
     Stop,
+    /// A certificate was ordered.
+    Certificates,
 }
 
 /// Installed signal handlers, with a small runtime that waits for them. The caller is outside of
@@ -26,6 +30,7 @@ pub(crate) struct Signals {
     user: Signal,
     terminate: Signal,
     interrupt: Signal,
+    renewed: Arc<Notify>,
 }
 
 impl Signals {
@@ -39,18 +44,24 @@ impl Signals {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         drop(_inside);
-        Ok(Signals { runtime, hangup, user, terminate, interrupt })
+        Ok(Signals { runtime, hangup, user, terminate, interrupt, renewed: Arc::default() })
+    }
+
+    /// Notified for each certificate that was ordered.
+    pub(crate) fn renewed(&self) -> Arc<Notify> {
+        self.renewed.clone()
     }
 
     /// Waits for the next one.
     pub(crate) fn wait(&mut self) -> SignalRequest {
-        let Signals { runtime, hangup, user, terminate, interrupt } = self;
+        let Signals { runtime, hangup, user, terminate, interrupt, renewed } = self;
         runtime.block_on(async {
             tokio::select! {
                 _ = hangup.recv() => SignalRequest::Reload,
                 _ = user.recv() => SignalRequest::Statistics,
                 _ = terminate.recv() => SignalRequest::Stop,
                 _ = interrupt.recv() => SignalRequest::Stop,
+                () = renewed.notified() => SignalRequest::Certificates,
             }
         })
     }

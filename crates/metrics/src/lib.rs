@@ -18,6 +18,7 @@
 //! Nothing here reads a clock, a file or a socket.
 
 mod api;
+mod certificates;
 mod counter;
 mod histogram;
 mod history;
@@ -36,6 +37,7 @@ mod text;
 mod tests;
 
 pub use api::*;
+pub use certificates::*;
 pub use counter::Counter;
 pub use histogram::{Histogram, Recorder};
 pub use history::{Columns, History};

@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site, Snapshot,
+    Certificate, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site,
+    Snapshot,
 };
-use crate::{http, objects, process, remote, text::Samples};
+use crate::{certificates, http, objects, process, remote, text::Samples};
 
 /// The types of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,13 @@ const GROUPS: &[Group] = &[
         about: "Requests of clients. Each request is counted once, by site and result.",
         own: http::HTTP,
         rows: &[Http::METRICS, Site::METRICS],
+    },
+    Group {
+        heading: "Certificates",
+        about: "The certificates of HTTPS; `certificate` is the first of its names, `source` is \
+                `file`, `acme`, or `self-signed`: the name has none yet.",
+        own: certificates::CERTIFICATES,
+        rows: &[Certificate::METRICS],
     },
     Group {
         heading: "Origins",

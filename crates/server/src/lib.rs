@@ -3,6 +3,7 @@
 //! The rooms and their order, and walks through them, are in ARCHITECTURE.md.
 
 pub mod access_log;
+pub mod acme;
 mod admin;
 pub mod clock;
 mod counters;

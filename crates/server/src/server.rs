@@ -22,6 +22,7 @@ use self::{
 };
 use crate::{
     access_log::Logger,
+    acme::Acme,
     admin::{self, Admin, AdminView},
     clock::Clock,
     counters::Counters,
@@ -30,7 +31,7 @@ use crate::{
     net::{conns::WorkerShared, listen::Address},
     redis, remote, request,
     room::Room,
-    settings::Settings,
+    settings::{Certificate, Settings},
     trace::Tracing,
     worker::{self, Command, Start, StartFace, StartHttp},
 };
@@ -302,10 +303,36 @@ impl Server {
         if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
             shared.reload(settings);
         }
+        self.distribute();
+        Ok(())
+    }
+
+    /// Uses these ordered certificates for new connections; everything else stays as it is.
+    pub fn use_ordered(&mut self, certificates: Vec<Arc<Certificate>>) {
+        let mut settings = Settings::clone(&self.settings);
+        if let Some(https) = &mut settings.https {
+            https.ordered = certificates;
+        }
+        self.settings = Arc::new(settings);
+        self.registry.reload(self.settings.clone());
+        self.distribute();
+    }
+
+    /// Hands the settings to the workers.
+    fn distribute(&self) {
         for commands in &self.commands {
             let _ = commands.blocking_send(Command::Reload(self.settings.clone()));
         }
-        Ok(())
+    }
+
+    /// The present settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The challenges of ACME; None: pages are not served.
+    pub fn acme(&self) -> Option<Arc<Acme>> {
+        self.faces.http.as_ref().map(|(shared, _)| shared.acme.clone())
     }
 
     /// Opens the access log anew, after it was moved away.

@@ -19,6 +19,7 @@ use larder_proto::http2;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
+mod acme;
 mod admin;
 mod fastcgi;
 mod https;
@@ -29,9 +30,12 @@ mod rules;
 mod tracing;
 mod tree;
 
+pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use fastcgi::{FastCgiSettings, Release};
-pub use https::{Certificate, CertificateError, HttpsSettings, OriginTls, TlsVersion};
+pub use https::{
+    Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TlsVersion,
+};
 pub use objects::{
     DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users,
     WireProtocol,

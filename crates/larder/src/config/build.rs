@@ -16,7 +16,7 @@ use larder_server::settings::{
 };
 
 use super::{
-    TOKEN_BYTES, admin, bounded, https,
+    TOKEN_BYTES, acme, admin, bounded, https,
     item::default_items,
     objects,
     options::Section,
@@ -53,12 +53,13 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
             .error(Problem::new(Location::Whole, "there is no origin to get pages from").fix(fix));
     }
     duplicate_hosts(root.tables("site"), report);
-    let https = https::https(root, directory, report);
+    let mut https = https::https(root, directory, report);
     let mut http = http(&http_values)?;
     // A listener that is there by default is not there beside others that were named.
     if only_objects || (https.is_some() && !http_values.is_set("listen")) {
         http.listen.clear();
     }
+    acme::acme(root, directory, &sites, &http.listen, https.as_mut(), report);
     let settings = Settings {
         memory,
         threads: root.get("threads").unwrap_or_else(processors),
@@ -160,7 +161,7 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
         report.error(Problem::new(values.location("rule"), message));
     }
     Some(Site {
-        name: hosts.first().map_or_else(|| "default".to_owned(), host_name),
+        name: hosts.first().map_or_else(|| "default".to_owned(), HostPattern::to_string),
         hosts,
         origin: Arc::new(origin::origin(&values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
@@ -169,13 +170,6 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
         defaults: Arc::new(defaults),
         rules,
     })
-}
-
-fn host_name(host: &HostPattern) -> String {
-    match host {
-        HostPattern::Exact(name) => name.clone(),
-        HostPattern::Suffix(suffix) => format!("*{suffix}"),
-    }
 }
 
 fn preset(values: &Values, report: &mut Report) -> Option<Values> {
@@ -351,7 +345,7 @@ fn duplicate_hosts(sites: &[Values], report: &mut Report) {
             report.error(problem.fix("give each site its `hosts`; one may be left without"));
         }
         for (host, location) in hosts {
-            let name = host_name(&host);
+            let name = host.to_string();
             if seen.insert(name.clone(), index).is_some() {
                 report.error(Problem::new(
                     location,

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use larder_server::settings::{Certificate, HttpsSettings, OriginScheme, OriginTls, TlsVersion};
+use larder_server::settings::{
+    Certificate, CertificateSource, HttpsSettings, OriginScheme, OriginTls, TlsVersion,
+};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 
 use super::{
@@ -43,7 +45,7 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
     for values in values.tables("certificates") {
         certificates.extend(certificate(values, directory, report).map(Arc::new));
     }
-    if values.tables("certificates").is_empty() {
+    if values.tables("certificates").is_empty() && !root.is_set("acme") {
         certificates.extend(self_signed(&values, &listen, report).map(Arc::new));
     }
     let min_version = match values.get::<String>("min_version")?.as_str() {
@@ -58,6 +60,8 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
     Some(HttpsSettings {
         listen,
         certificates,
+        ordered: Vec::new(),
+        acme: None,
         min_version,
         http2: values.get("http2")?,
         redirect: values.get("redirect")?,
@@ -75,8 +79,9 @@ fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option
         report.warn(problem.fix(format!("chmod o-r {}", key.display())));
     }
     match Certificate::parse(&chain_bytes, &key_bytes) {
-        Ok(certificate) => {
+        Ok(mut certificate) => {
             look_at_time(values, &chain, &certificate, report);
+            certificate.source = CertificateSource::File(chain);
             Some(certificate)
         }
         Err(error) => {
@@ -138,8 +143,9 @@ pub(super) fn origin_scheme(
     Some(OriginScheme::Https(Arc::new(tls)))
 }
 
-/// The authorities that may sign an origin's certificate.
-fn roots(
+/// The authorities that may sign the certificate of a server that Larder asks: an origin, a
+/// directory of ACME.
+pub(super) fn roots(
     values: &Values,
     directory: &Path,
     report: &mut Report,
@@ -148,7 +154,7 @@ fn roots(
         let roots = rustls_native_certs::load_native_certs().certs;
         if roots.is_empty() {
             let message = "this system knows no authority that could sign the certificate of an \
-                           https origin";
+                           https server";
             let problem = Problem::new(values.location("url"), message);
             report.error(problem.fix("install ca-certificates, or give `ca`"));
             return None;
@@ -185,7 +191,10 @@ fn self_signed(values: &Values, listen: &[SocketAddr], report: &mut Report) -> O
     if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback()) {
         let message = format!("there is no certificate, and other machines can reach {open}");
         let problem = Problem::new(values.location("certificates"), message);
-        report.error(problem.fix("give --cert FILE --key FILE, or certificates = [{ cert, key }]"));
+        report.error(problem.fix(
+            "give --acme EMAIL --name HOST, or --cert FILE --key FILE, or certificates = [{ cert, \
+             key }]",
+        ));
         return None;
     }
     if listen.is_empty() {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use larder_server::settings::Settings;
 
+mod acme;
 mod admin;
 pub(crate) mod bounded;
 mod build;
@@ -46,6 +47,8 @@ pub(crate) struct Flags {
     pub(crate) https: Vec<String>,
     pub(crate) cert: Option<String>,
     pub(crate) key: Option<String>,
+    pub(crate) acme: Option<String>,
+    pub(crate) names: Vec<String>,
     pub(crate) origin: Option<String>,
     pub(crate) root: Option<String>,
     pub(crate) access_log: Option<String>,
@@ -106,6 +109,15 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
     }
     apply_certificate(flags, root, report);
+    let ordered = flags.acme.is_some() || !flags.names.is_empty();
+    if let Some(acme) = ordered.then(|| root.table_mut("acme")).flatten() {
+        if flags.acme.is_some() {
+            acme.set_from_flag("email", "--acme", &one(&flags.acme), report);
+        }
+        if !flags.names.is_empty() {
+            acme.set_from_flag("names", "--name", &flags.names, report);
+        }
+    }
     for (table, flag, addresses) in [
         ("https", "--https", &flags.https),
         ("memcached", "--memcached", &flags.memcached),

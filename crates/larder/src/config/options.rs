@@ -4,6 +4,7 @@
 //! To add an option: a line here, a field in `larder_server::settings`, a line in `build.rs`. Then
 //! `LARDER_BLESS=1 cargo test -p larder` writes the new docs/configuration.md.
 
+mod acme;
 mod admin;
 mod http;
 mod https;
@@ -12,6 +13,7 @@ mod remote;
 mod site;
 mod tracing;
 
+use acme::ACME;
 use admin::ADMIN;
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
@@ -35,6 +37,8 @@ pub(crate) enum Section {
     Https,
     /// An entry of `certificates`.
     Certificate,
+    /// `[acme]`
+    Acme,
     /// `[memcached]`
     Memcached,
     /// `[redis]`
@@ -63,13 +67,14 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 17] = [
+    pub(crate) const DOCUMENTED: [Section; 18] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
         Section::Limits,
         Section::Https,
         Section::Certificate,
+        Section::Acme,
         Section::Site,
         Section::Origin,
         Section::Purge,
@@ -92,6 +97,7 @@ impl Section {
             Section::AccessLog => "[http] access_log",
             Section::Https => "[https]",
             Section::Certificate => "[[https.certificates]]",
+            Section::Acme => "[acme]",
             Section::Memcached => "[memcached]",
             Section::Redis => "[redis]",
             Section::Admin => "[admin]",
@@ -116,6 +122,7 @@ impl Section {
             Section::AccessLog => (ACCESS_LOG, &[]),
             Section::Https => (HTTPS, &[]),
             Section::Certificate => (CERTIFICATE, &[]),
+            Section::Acme => (ACME, &[]),
             Section::Memcached => (MEMCACHED, &[]),
             Section::Redis => (REDIS, &[]),
             Section::Admin => (ADMIN, &[]),
@@ -267,6 +274,12 @@ const ROOT: &[Opt] = &[
         "The same pages over TLS. Absent: no such listener.",
     ),
     opt(
+        "acme",
+        Kind::Table(Section::Acme, None),
+        "",
+        "Certificates that Larder orders and renews. Absent: those of `https.certificates` only.",
+    ),
+    opt(
         "memcached",
         Kind::Table(Section::Memcached, None),
         "",
@@ -302,13 +315,15 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 12] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 14] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--http", Section::Http, "listen"),
     ("--https", Section::Https, "listen"),
     ("--cert", Section::Certificate, "cert"),
     ("--key", Section::Certificate, "key"),
+    ("--acme", Section::Acme, "email"),
+    ("--name", Section::Acme, "names"),
     ("--origin", Section::Site, "origin"),
     ("--root", Section::Origin, "root"),
     ("--memcached", Section::Memcached, "listen"),

@@ -27,7 +27,7 @@ use crate::{
     clock::Ms,
     fetch::{self, FetchResult, Plan},
     http::{
-        debug,
+        challenge, debug,
         deliver::{self, Served},
         exchange::{Active, Exchange},
         hints,
@@ -80,7 +80,10 @@ impl Now {
 
 /// Answers what can be answered at once.
 pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
-    if let Some(keep) = redirect::to_https(exchange, out) {
+    if exchange.request.config.looks_first
+        && let Some(keep) =
+            challenge::answer(exchange, out).or_else(|| redirect::to_https(exchange, out))
+    {
         return Now::Answered { keep };
     }
     let route = match route(&exchange.request) {

@@ -5,6 +5,7 @@
 //! fetched; `wire` owns the bytes.
 
 mod body;
+mod challenge;
 mod conn;
 mod debug;
 mod deliver;

@@ -68,6 +68,9 @@ impl Conn {
             if handshake.resumed {
                 counters.tls_resumed.one();
             }
+            if handshake.challenge {
+                return Some(Next::Task(Todo::Close(Timing::default())));
+            }
             let h2 = handshake.h2;
             let limits = &self.worker.pages.config().settings.http.limits;
             let idle = limits.idle_timeout.as_millis() as Ms;

@@ -62,7 +62,8 @@ impl Worker {
             pages.counters.sendfile_cache.clone(),
         );
         let shared = &pages.shared;
-        let tls = settings.https.as_ref().map(server_config).transpose()?;
+        let configured = |https| server_config(https, &shared.acme);
+        let tls = settings.https.as_ref().map(configured).transpose()?;
         Ok(Rc::new(Self {
             conns,
             tls: RefCell::new(tls),
@@ -107,7 +108,8 @@ impl Worker {
     /// Uses these settings for further requests, and their certificates for further connections.
     /// Those in use stay where the new ones cannot be used.
     pub(crate) fn reload(&self, settings: Arc<Settings>) {
-        if let Some(Ok(config)) = settings.https.as_ref().map(server_config) {
+        let configured = |https| server_config(https, &self.pages.shared.acme);
+        if let Some(Ok(config)) = settings.https.as_ref().map(configured) {
             *self.tls.borrow_mut() = Some(config);
         }
         self.pages.reload(settings);

@@ -4,6 +4,7 @@
 //! the figures, the table of metrics and the formats). Each room gives its own figures; this room
 //! joins them. Nothing here runs by itself but [`delay::watch`].
 
+mod certificates;
 pub(crate) mod delay;
 mod memory;
 mod registry;

@@ -9,6 +9,7 @@ use larder_store::Store;
 use parking_lot::RwLock;
 use serde_json::Value;
 
+use super::certificates;
 use crate::{
     access_log::Logger,
     clock::{Clock, Ms},
@@ -90,6 +91,7 @@ impl Registry {
                 let open = shared.open.load(Ordering::Relaxed) as u64;
                 counters::figures(workers, &self.settings.read(), open)
             }),
+            certificates: self.certificates(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
             remote: shared
@@ -101,6 +103,15 @@ impl Registry {
                 .and_then(|shared| shared.tracing.as_ref())
                 .map(|tracing| tracing.counts.figures()),
         }
+    }
+
+    /// The certificates of HTTPS; none where it is not served.
+    fn certificates(&self) -> Vec<larder_metrics::Certificate> {
+        let settings = self.settings.read();
+        let (Some(https), Some((shared, _))) = (&settings.https, &self.parts.http) else {
+            return Vec::new();
+        };
+        certificates::rows(https, &shared.acme)
     }
 
     /// Every number of the snapshot with its path in the JSON, such as `http.results.hit`, without

@@ -15,6 +15,7 @@ use larder_store::Store;
 
 use crate::{
     access_log::{Logger, live::LiveLog},
+    acme::Acme,
     clock::Clock,
     counters::Counters,
     counters::Sites,
@@ -26,7 +27,7 @@ use crate::{
         stalls::Stalls,
     },
     room::Room,
-    settings::{OriginSettings, Settings, Site},
+    settings::{HttpsSettings, OriginSettings, Settings, Site},
     trace::{TraceIds, Tracer, Tracing},
     wire::h1::HitLines,
 };
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) remote: Option<Arc<remote::Shared>>,
     /// The first port of HTTPS; set before the workers start, where it is served.
     pub(crate) https_port: OnceLock<u16>,
+    /// Open challenges of ACME.
+    pub(crate) acme: Arc<Acme>,
 }
 
 impl Shared {
@@ -82,6 +85,7 @@ impl Shared {
             live: OnceLock::new(),
             remote,
             https_port: OnceLock::new(),
+            acme: Arc::default(),
         })
     }
 
@@ -111,6 +115,9 @@ pub(crate) struct Config {
     pub(crate) hit_lines: HitLines,
     /// Limits of connections of HTTP/2 from now on.
     pub(crate) http2: Arc<http2::Limits>,
+    /// Some requests are answered before they are routed: challenges of ACME, or those that are
+    /// sent to HTTPS.
+    pub(crate) looks_first: bool,
     /// Where its sites are counted.
     pub(crate) counted: Sites,
     origins: Vec<(Arc<OriginSettings>, Rc<Origin>)>,
@@ -134,7 +141,9 @@ impl Config {
         let counted =
             Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
         let (hit_lines, http2) = (HitLines::new(&settings.http), settings.http.http2_limits());
-        Self { hit_lines, http2: Arc::new(http2), counted, settings, origins }
+        let first = |https: &HttpsSettings| https.redirect || https.acme.is_some();
+        let looks_first = settings.https.as_ref().is_some_and(first);
+        Self { hit_lines, http2: Arc::new(http2), looks_first, counted, settings, origins }
     }
 
     /// The site that answers for a host, and its place among the counters.

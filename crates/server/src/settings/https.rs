@@ -1,7 +1,8 @@
 //! HTTPS: its listeners, and the certificates they show.
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
+use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::{
     crypto::ring::sign::any_supported_type,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -9,16 +10,21 @@ use rustls::{
 };
 use x509_parser::{extensions::GeneralName, prelude::FromDer};
 
-use super::HostPattern;
+use super::{AcmeSettings, HostPattern};
 
 /// HTTPS: the same pages over TLS.
 #[derive(Clone, Debug)]
 pub struct HttpsSettings {
     /// Addresses to listen on; port 0 lets the system choose.
     pub listen: Vec<SocketAddr>,
-    /// At least one. A client gets the first that has the name it asks for and a key it can
-    /// verify; else the first of the list.
+    /// Those of the configuration. A client gets the first that has the name it asks for and a key
+    /// it can verify, here or in `ordered`; else the first of all. In both together there is at
+    /// least one.
     pub certificates: Vec<Arc<Certificate>>,
+    /// Those that were ordered, and a self-signed one for names that have none yet.
+    pub ordered: Vec<Arc<Certificate>>,
+    /// Certificates are ordered; None: there are those of the configuration only.
+    pub acme: Option<Arc<AcmeSettings>>,
     /// The oldest version of TLS that is spoken.
     pub min_version: TlsVersion,
     /// HTTP/2 is spoken with clients that know it.
@@ -28,6 +34,13 @@ pub struct HttpsSettings {
     /// The value of `Strict-Transport-Security` (RFC 6797) in every answer over TLS; None: no such
     /// field is added.
     pub hsts: Option<String>,
+}
+
+impl HttpsSettings {
+    /// All certificates, in the order in which they are looked at.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Certificate>> {
+        self.certificates.iter().chain(&self.ordered)
+    }
 }
 
 /// TLS to an origin.
@@ -68,8 +81,34 @@ pub struct Certificate {
     pub key: Arc<CertifiedKey>,
     /// The names it is for.
     pub names: Vec<HostPattern>,
+    /// Its origin.
+    pub source: CertificateSource,
+    /// Seconds since 1970 of the first moment at which it is valid.
+    pub not_before: i64,
     /// Seconds since 1970 of the last moment at which it is valid.
     pub not_after: i64,
+}
+
+/// The origin of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// This file.
+    File(PathBuf),
+    /// It was ordered from a directory of ACME.
+    Acme,
+    /// It was made at the start and is signed by nobody else.
+    SelfSigned,
+}
+
+impl CertificateSource {
+    /// One word for figures.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            CertificateSource::File(_) => "file",
+            CertificateSource::Acme => "acme",
+            CertificateSource::SelfSigned => "self-signed",
+        }
+    }
 }
 
 /// Reasons why a certificate cannot be used.
@@ -102,11 +141,26 @@ impl CertificateError {
 impl Certificate {
     /// A new one for this machine's own names, signed by nobody else, for trying.
     pub fn self_signed() -> Result<Self, CertificateError> {
-        let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
-        let damaged = |error: rcgen::Error| CertificateError::Damaged(error.to_string());
-        let made = rcgen::generate_simple_self_signed(names).map_err(damaged)?;
-        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-        Self::new(vec![made.cert.der().clone()], &key)
+        Self::self_signed_for(["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec())
+    }
+
+    /// A new one for these names, signed by nobody else.
+    pub fn self_signed_for(names: Vec<String>) -> Result<Self, CertificateError> {
+        Self::make(CertificateParams::new(names).map_err(not_made)?)
+    }
+
+    /// The answer to tls-alpn-01 (RFC 8737 section 3). `digest`: SHA-256 of the key authorization.
+    pub(crate) fn for_challenge(name: &str, digest: &[u8]) -> Result<Self, CertificateError> {
+        let mut params = CertificateParams::new([name.to_owned()]).map_err(not_made)?;
+        params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+        Self::make(params)
+    }
+
+    fn make(params: CertificateParams) -> Result<Self, CertificateError> {
+        let key = KeyPair::generate().map_err(not_made)?;
+        let made = params.self_signed(&key).map_err(not_made)?;
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        Self::new(vec![made.der().clone()], &key)
     }
 
     /// From a chain and a key, both in PEM.
@@ -127,7 +181,7 @@ impl Certificate {
         let own = chain
             .first()
             .ok_or_else(|| CertificateError::NoCertificate("the file has none".to_owned()))?;
-        let (names, not_after) = facts(own)?;
+        let (names, not_before, not_after) = facts(own)?;
         let key = any_supported_type(key).map_err(CertificateError::Unsupported)?;
         let key = CertifiedKey::new(chain, key);
         match key.keys_match() {
@@ -136,7 +190,8 @@ impl Certificate {
             Err(rustls::Error::InconsistentKeys(_)) => return Err(CertificateError::Mismatch),
             Err(error) => return Err(CertificateError::Damaged(error.to_string())),
         }
-        Ok(Self { key: Arc::new(key), names, not_after })
+        let source = CertificateSource::SelfSigned;
+        Ok(Self { key: Arc::new(key), names, source, not_before, not_after })
     }
 
     /// How well it fits a name in lower case: exact names before wildcards. None: not at all. A
@@ -159,8 +214,12 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// The names of a certificate, and when its validity ends.
-fn facts(own: &CertificateDer<'_>) -> Result<(Vec<HostPattern>, i64), CertificateError> {
+fn not_made(error: rcgen::Error) -> CertificateError {
+    CertificateError::Damaged(error.to_string())
+}
+
+/// The names of a certificate, and the first and the last moment of its validity.
+fn facts(own: &CertificateDer<'_>) -> Result<(Vec<HostPattern>, i64, i64), CertificateError> {
     let damaged = |error: &dyn fmt::Display| CertificateError::Damaged(error.to_string());
     let (_, certificate) = x509_parser::certificate::X509Certificate::from_der(own)
         .map_err(|error| damaged(&error))?;
@@ -170,7 +229,8 @@ fn facts(own: &CertificateDer<'_>) -> Result<(Vec<HostPattern>, i64), Certificat
         GeneralName::DNSName(name) => Some(pattern(name)),
         _ => None,
     });
-    Ok((names.collect(), certificate.validity().not_after.timestamp()))
+    let validity = certificate.validity();
+    Ok((names.collect(), validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
 fn pattern(name: &str) -> HostPattern {

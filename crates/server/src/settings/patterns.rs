@@ -51,6 +51,16 @@ impl HostPattern {
     }
 }
 
+/// As in the configuration.
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Suffix(suffix) => write!(f, "*{suffix}"),
+        }
+    }
+}
+
 /// Text that must not appear in logs.
 #[derive(Clone)]
 pub struct Secret(Arc<[u8]>);

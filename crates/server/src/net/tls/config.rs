@@ -10,7 +10,10 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::settings::{Certificate, HttpsSettings, TlsVersion};
+use crate::{
+    acme::Acme,
+    settings::{Certificate, ChallengeKind, HttpsSettings, TlsVersion},
+};
 
 /// The keys of session tickets: one set for all workers, made anew every six hours; tickets of the
 /// set before are still accepted. They last as long as the program, also over reloads.
@@ -20,6 +23,9 @@ static TICKETS: LazyLock<Option<Arc<dyn ProducesTickets>>> =
 /// The name of HTTP/2 (RFC 9113 section 3.1).
 pub(super) const H2: &[u8] = b"h2";
 
+/// The name of handshakes that prove a name to a directory of ACME (RFC 8737 section 4).
+pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";
+
 /// Tickets given to a client of TLS 1.3 after the handshake: each connects once more.
 const TICKETS_EACH: usize = 2;
 
@@ -27,18 +33,24 @@ const TICKETS_EACH: usize = 2;
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
 /// The configuration of connections from now on.
-pub(crate) fn server_config(https: &HttpsSettings) -> Result<Arc<ServerConfig>, rustls::Error> {
+pub(crate) fn server_config(
+    https: &HttpsSettings,
+    acme: &Arc<Acme>,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
     let versions = match https.min_version {
         TlsVersion::Tls12 => &VERSIONS[..],
         TlsVersion::Tls13 => &VERSIONS[1..],
     };
-    let resolver = Resolver(https.certificates.clone());
+    let resolver = Resolver { certificates: https.all().cloned().collect(), acme: acme.clone() };
     let mut config = ServerConfig::builder_with_provider(provider().into())
         .with_protocol_versions(versions)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(resolver));
     let h2 = https.http2.then(|| H2.to_vec());
-    config.alpn_protocols = h2.into_iter().chain([b"http/1.1".to_vec()]).collect();
+    let challenges =
+        https.acme.as_ref().is_some_and(|acme| acme.challenge == ChallengeKind::TlsAlpn01);
+    let acme_tls = challenges.then(|| ACME_TLS.to_vec());
+    config.alpn_protocols = h2.into_iter().chain([b"http/1.1".to_vec()]).chain(acme_tls).collect();
     // Tickets alone: a table of sessions would be shared by all workers.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if let Some(tickets) = TICKETS.as_ref() {
@@ -63,11 +75,20 @@ fn provider() -> CryptoProvider {
 
 /// Certificates by the name a client asks for (RFC 6066 section 3).
 #[derive(Debug)]
-struct Resolver(Vec<Arc<Certificate>>);
+struct Resolver {
+    certificates: Vec<Arc<Certificate>>,
+    acme: Arc<Acme>,
+}
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().map(str::to_ascii_lowercase);
+        // A client that offers this and nothing else asks for the proof (RFC 8737 section 3).
+        // Without an open challenge it gets no certificate, and the handshake fails.
+        let mut protocols = hello.alpn().into_iter().flatten();
+        if protocols.next() == Some(ACME_TLS) && protocols.next().is_none() {
+            return self.acme.certificate(&name?);
+        }
         let verifies = |certificate: &&Arc<Certificate>| {
             certificate.key.key.choose_scheme(hello.signature_schemes()).is_some()
         };
@@ -76,13 +97,13 @@ impl ResolvesServerCert for Resolver {
         };
         let mut best: Option<(Option<u8>, &Arc<Certificate>)> = None;
         // The first of those that fit equally well.
-        for certificate in self.0.iter().filter(verifies) {
+        for certificate in self.certificates.iter().filter(verifies) {
             let rank = rank(certificate);
             if best.is_none_or(|(held, _)| rank > held) {
                 best = Some((rank, certificate));
             }
         }
-        best.or_else(|| self.0.first().map(|first| (None, first)))
+        best.or_else(|| self.certificates.first().map(|first| (None, first)))
             .map(|(_, certificate)| certificate.key.clone())
     }
 }

@@ -13,7 +13,7 @@ use rustls::{
 };
 
 use super::{
-    config::H2,
+    config::{ACME_TLS, H2},
     records::{RECORD, Rest, encode},
     scratch::{self, RECEIVED, Scratch},
 };
@@ -45,6 +45,8 @@ pub(crate) struct Handshake {
     pub(crate) resumed: bool,
     /// HTTP/2 was agreed upon (ALPN).
     pub(crate) h2: bool,
+    /// It proved a name to a directory of ACME, and nothing follows (RFC 8737 section 3).
+    pub(crate) challenge: bool,
 }
 
 /// The state of one connection.
@@ -102,6 +104,7 @@ impl Session {
         ended.then(|| Handshake {
             resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
             h2: self.tls.alpn_protocol() == Some(H2),
+            challenge: self.tls.alpn_protocol() == Some(ACME_TLS),
         })
     }
 

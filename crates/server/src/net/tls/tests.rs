@@ -57,19 +57,25 @@ struct Pair {
     client: ClientConnection,
 }
 
+fn settings(certificate: Arc<Certificate>, http2: bool) -> HttpsSettings {
+    HttpsSettings {
+        http2,
+        listen: Vec::new(),
+        certificates: vec![certificate],
+        ordered: Vec::new(),
+        acme: None,
+        min_version: TlsVersion::Tls12,
+        redirect: false,
+        hsts: None,
+    }
+}
+
 impl Pair {
     fn new(takes: usize, gives: usize) -> Pair {
         let certificate = Arc::new(Certificate::self_signed().expect("a certificate"));
         let mut roots = RootCertStore::empty();
         roots.add(certificate.key.cert[0].clone()).expect("a root");
-        let https = HttpsSettings {
-            http2: false,
-            listen: Vec::new(),
-            certificates: vec![certificate],
-            min_version: TlsVersion::Tls12,
-            redirect: false,
-            hsts: None,
-        };
+        let https = settings(certificate, false);
         let config =
             ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into());
         let config = config.with_safe_default_protocol_versions().expect("versions");
@@ -77,8 +83,10 @@ impl Pair {
         config.enable_secret_extraction = true;
         let name = ServerName::try_from("localhost").expect("a name");
         let mut pair = Pair {
-            session: Session::new(&server_config(&https).expect("a configuration"))
-                .expect("a session"),
+            session: Session::new(
+                &server_config(&https, &Arc::default()).expect("a configuration"),
+            )
+            .expect("a session"),
             socket: Socket {
                 from_client: RefCell::default(),
                 to_client: RefCell::default(),
@@ -334,15 +342,8 @@ fn data_within_a_handshake_message_is_refused_without_a_panic() {
 #[test]
 fn a_broken_hello_in_two_records_is_refused() {
     let certificate = Arc::new(Certificate::self_signed().expect("a certificate"));
-    let https = HttpsSettings {
-        http2: true,
-        listen: Vec::new(),
-        certificates: vec![certificate],
-        min_version: TlsVersion::Tls12,
-        redirect: false,
-        hsts: None,
-    };
-    let config = server_config(&https).expect("a configuration");
+    let https = settings(certificate, true);
+    let config = server_config(&https, &Arc::default()).expect("a configuration");
     let begun = [22, 3, 1, 0, 5, 1, 0, 1, 0, 3];
     let seconds: [&[u8]; 5] = [
         &[21, 3, 1, 0, 2, 1, 0],
