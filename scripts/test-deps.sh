@@ -62,15 +62,18 @@ if [ ! -d "$openapi/openapi_spec_validator" ]; then
         --target "$openapi" openapi-spec-validator==0.7.1
 fi
 
-# The conformance suite of HTTP/2.
-h2spec=tests/.cache/go/bin/h2spec
-if [ ! -x "$h2spec" ]; then
-    echo "installing: h2spec"
-    if ! command -v go >/dev/null; then
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go >/dev/null
+# The conformance suite of HTTP/2; the authority of Let's Encrypt for tests of ACME, and its name server.
+pebble=github.com/letsencrypt/pebble/v2/cmd
+for module in github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible $pebble/pebble@v2.10.1 $pebble/pebble-challtestsrv@v2.10.1; do
+    program=$(basename "${module%@*}")
+    if [ ! -x "tests/.cache/go/bin/$program" ]; then
+        echo "installing: $program"
+        if ! command -v go >/dev/null; then
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go >/dev/null
+        fi
+        GOBIN="$PWD/tests/.cache/go/bin" go install "$module"
     fi
-    GOBIN="$PWD/tests/.cache/go/bin" go install github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
-fi
+done
 
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "installing: cargo-deny"

@@ -125,7 +125,7 @@ impl Pebble {
         let body = serde_json::json!({ "Certificate": pem, "ARIResponse": window }).to_string();
         let mut wire = self.manage();
         wire.send(format!(
-            "POST /set-renewal-info/ HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /set-renewal-info/ HTTP/1.1\r\nHost: a\r\nUser-Agent: a\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         ));
         wire.read_for("POST").assert_status(200);

@@ -65,8 +65,8 @@ impl Acme {
         name: &str,
         digest: &[u8],
     ) -> Result<OpenChallenge, CertificateError> {
-        let key = Certificate::for_challenge(name, digest)?.key;
-        self.certificates.write().insert(name.to_owned(), key);
+        let key = Certificate::for_challenge(name, digest)?;
+        self.certificates.write().insert(name.to_owned(), Arc::new(key));
         Ok(OpenChallenge { acme: self.clone(), key: Key::Name(name.to_owned()) })
     }
 

@@ -146,21 +146,21 @@ impl Certificate {
 
     /// A new one for these names, signed by nobody else.
     pub fn self_signed_for(names: Vec<String>) -> Result<Self, CertificateError> {
-        Self::make(CertificateParams::new(names).map_err(not_made)?)
+        let (own, key) = make(CertificateParams::new(names).map_err(not_made)?)?;
+        Self::new(vec![own], &key)
     }
 
     /// The answer to tls-alpn-01 (RFC 8737 section 3). `digest`: SHA-256 of the key authorization.
-    pub(crate) fn for_challenge(name: &str, digest: &[u8]) -> Result<Self, CertificateError> {
+    pub(crate) fn for_challenge(
+        name: &str,
+        digest: &[u8],
+    ) -> Result<CertifiedKey, CertificateError> {
         let mut params = CertificateParams::new([name.to_owned()]).map_err(not_made)?;
         params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
-        Self::make(params)
-    }
-
-    fn make(params: CertificateParams) -> Result<Self, CertificateError> {
-        let key = KeyPair::generate().map_err(not_made)?;
-        let made = params.self_signed(&key).map_err(not_made)?;
-        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        Self::new(vec![made.der().clone()], &key)
+        let (own, key) = make(params)?;
+        // rustls cannot read it: it has a critical extension of its own kind.
+        let key = any_supported_type(&key).map_err(CertificateError::Unsupported)?;
+        Ok(CertifiedKey::new(vec![own], key))
     }
 
     /// From a chain and a key, both in PEM.
@@ -212,6 +212,15 @@ impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificate").field("names", &self.names).finish_non_exhaustive()
     }
+}
+
+/// A certificate that its own key signs, and that key.
+fn make(
+    params: CertificateParams,
+) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CertificateError> {
+    let key = KeyPair::generate().map_err(not_made)?;
+    let made = params.self_signed(&key).map_err(not_made)?;
+    Ok((made.der().clone(), PrivateKeyDer::Pkcs8(key.serialize_der().into())))
 }
 
 fn not_made(error: rcgen::Error) -> CertificateError {

@@ -22,6 +22,8 @@ export type Snapshot = {
     memory: Memory,
     /** The HTTP face. */
     http: Http | null,
+    /** The certificates of HTTPS. */
+    certificates: Array<Certificate>,
     /** The memcached face. */
     memcached: Objects | null,
     /** The Redis face. */
@@ -197,6 +199,28 @@ export type Latencies = {
     hit: Histogram,
     /** The others that were delivered. */
     miss: Histogram,
+};
+
+/** A certificate, or a name that has none yet. */
+export type Certificate = {
+    /** The first of its names. */
+    name: string,
+    /** All of its names. */
+    names: Array<string>,
+    /** `file`, `acme`, or `self-signed`: there is none yet. */
+    source: string,
+    /** The first moment of its validity; 0 for one that is self-signed. */
+    starts_ms: number,
+    /** The last moment of its validity; 0 for one that is self-signed. */
+    expires_ms: number,
+    /** The next order; null: none is planned. */
+    renews_ms: number | null,
+    /** The reason why the last order failed; null: it did not. */
+    reason: string | null,
+    /** Certificates that were ordered and came. */
+    orders: number,
+    /** Orders of a certificate that failed. */
+    failures: number,
 };
 
 /** One site. */
