@@ -62,7 +62,8 @@ if [ ! -d "$openapi/openapi_spec_validator" ]; then
         --target "$openapi" openapi-spec-validator==0.7.1
 fi
 
-# The conformance suite of HTTP/2; the authority of Let's Encrypt for tests of ACME, and its name server.
+# The conformance suite of HTTP/2; the authority of Let's Encrypt for tests of ACME, and its name server. They want Go 1.24;
+# Go from 1.21 on fetches that itself, Debian 12's does not.
 pebble=github.com/letsencrypt/pebble/v2/cmd
 for module in github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible $pebble/pebble@v2.10.1 $pebble/pebble-challtestsrv@v2.10.1; do
     program=$(basename "${module%@*}")

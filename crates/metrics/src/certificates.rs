@@ -37,11 +37,11 @@ figures! {
 }
 
 impl Row for Certificate {
-    const LABELS: &'static [&'static str] = &["certificate", "source"];
+    const LABELS: &'static [&'static str] = &["certificate"];
 
     fn each(snapshot: &Snapshot, f: &mut dyn FnMut(&[&str], &Self)) {
         let rows = snapshot.certificates.iter();
-        rows.for_each(|row| f(&[&row.name, &row.source], row));
+        rows.for_each(|row| f(&[&row.name], row));
     }
 }
 
@@ -50,13 +50,14 @@ pub(crate) const CERTIFICATES: &[Metric] = &[
     Metric {
         name: "larder_certificate_remaining_seconds",
         kind: Kind::Gauge,
-        labels: Certificate::LABELS,
+        labels: &["certificate", "source"],
         help: "Time until the certificate ends; below 0: it has ended. 0 for one that is \
                self-signed.",
         rises: "It was renewed.",
         read: |s, to| {
-            Certificate::each(s, &mut |labels, row| {
+            Certificate::each(s, &mut |_, row| {
                 let now = if row.expires_ms == 0 { 0 } else { s.now_ms };
+                let labels = &[&*row.name, &*row.source];
                 to.float(labels, (row.expires_ms as f64 - now as f64) / 1000.0);
             });
         },
@@ -64,11 +65,12 @@ pub(crate) const CERTIFICATES: &[Metric] = &[
     Metric {
         name: "larder_certificate_lifetime_seconds",
         kind: Kind::Gauge,
-        labels: Certificate::LABELS,
+        labels: &["certificate", "source"],
         help: "The whole time for which the certificate is valid.",
         rises: "The authority issues for longer.",
         read: |s, to| {
-            Certificate::each(s, &mut |labels, row| {
+            Certificate::each(s, &mut |_, row| {
+                let labels = &[&*row.name, &*row.source];
                 to.count(labels, row.expires_ms.saturating_sub(row.starts_ms) / 1000);
             });
         },

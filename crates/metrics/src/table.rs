@@ -89,8 +89,8 @@ const GROUPS: &[Group] = &[
     },
     Group {
         heading: "Certificates",
-        about: "The certificates of HTTPS; `certificate` is the first of its names, `source` is \
-                `file`, `acme`, or `self-signed`: the name has none yet.",
+        about: "Of HTTPS, by first name; `source`: `file`, `acme`, or `self-signed` (there is none \
+                yet).",
         own: certificates::CERTIFICATES,
         rows: &[Certificate::METRICS],
     },

@@ -1,4 +1,4 @@
-//! The files of `state_dir`: below a directory for each directory of ACME, `account.json`, and for
+//! The files of `state_dir`: below a directory for each directory of ACME, `account`, and for
 //! each name `NAME.pem` (chain, then key) and `NAME.json` (for `larder certificates`).
 //!
 //! Directories are made with mode 0700, files with 0600. A file is written beside its place and
@@ -21,7 +21,8 @@ use crate::config::bounded;
 /// Largest file, in bytes.
 const FILE_BYTES: usize = 1 << 20;
 
-const ACCOUNT: &str = "account.json";
+/// Names of sites have an ending behind them.
+const ACCOUNT: &str = "account";
 
 /// The files of one directory of ACME.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ pub(crate) struct Store {
     dir: PathBuf,
 }
 
-/// What `NAME.json` says.
+/// The content of `NAME.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Saved {
     /// Seconds since 1970 of the next order.
@@ -92,10 +93,10 @@ impl Store {
     /// Puts an account aside that the directory does not know any more.
     pub(super) fn forget_account(&self) {
         let path = self.dir.join(ACCOUNT);
-        let _ = fs::rename(&path, self.dir.join("account.old.json"));
+        let _ = fs::rename(&path, self.dir.join("account.old"));
     }
 
-    /// Notes the next order. For people only: what cannot be written is not missed.
+    /// Notes the next order. For people only: a failure to write it is ignored.
     pub(super) fn save_renewal(&self, name: &str, renew_at: i64) {
         let text = json!({ "renew_at": renew_at }).to_string();
         let _ = self.write(&self.path(name, "json"), text.as_bytes());
@@ -107,7 +108,7 @@ impl Store {
         let _ = self.write(&self.path(name, "json"), text.as_bytes());
     }
 
-    /// What was noted of a name.
+    /// The notes on a name.
     pub(crate) fn saved(&self, name: &str) -> Saved {
         let bytes = read(&self.path(name, "json")).ok().flatten().unwrap_or_default();
         let saved: Value = serde_json::from_slice(&bytes).unwrap_or_default();

@@ -6,6 +6,7 @@ use larder_server::settings::{
 
 use super::*;
 
+mod acme;
 mod objects;
 
 fn of(text: &str) -> Loaded {

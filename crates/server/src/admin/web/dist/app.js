@@ -636,6 +636,7 @@ function named(list, name) {
 // src/hints.ts
 var ENOUGH = 100;
 var PATIENCE = 10;
+var DAYS = 14;
 var HOLD_MS = 2e4;
 var NOTHING_YET = {
   level: "calm",
@@ -667,7 +668,7 @@ var Advice = class {
   }
 };
 function hints(span) {
-  const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
+  const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
   return worstFirst(found);
 }
 function worstFirst(list) {
@@ -768,6 +769,21 @@ function refusedConnections({ now, then }) {
     title: "Connections are refused",
     advice: `${count(refused)} clients found the limit of connections reached. Raise it, or shorten idle timeouts.`,
     docs: "docs/operations.md, “What happens at each limit”"
+  };
+}
+function certificates({ now }) {
+  const left = (ends) => (ends - now.now_ms) / 864e5;
+  const failed = now.certificates.filter((held) => held.reason !== null);
+  const ending = now.certificates.filter((held) => held.source === "file" && left(held.expires_ms) < DAYS);
+  const worst = failed[0] ?? ending[0];
+  if (worst === void 0) return null;
+  const missing = worst.source === "self-signed" || left(worst.expires_ms) < 0;
+  return {
+    level: missing ? "bad" : "warn",
+    topic: "certificates",
+    title: worst.reason === null ? `The certificate of ${worst.name} ends` : `No new certificate for ${worst.name}`,
+    advice: `${worst.reason ?? "Replace its file and send SIGHUP"}. ${missing ? "Browsers refuse the one that is shown." : `The one in use is good for ${Math.floor(left(worst.expires_ms))} more days.`}`,
+    docs: "docs/operations.md, “Serve HTTPS”"
   };
 }
 function remote({ now }) {

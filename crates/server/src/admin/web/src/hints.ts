@@ -20,6 +20,8 @@ const ENOUGH = 100;
 
 /** Seconds of figures before anything is judged. */
 const PATIENCE = 10;
+/** A certificate from a file is spoken of so many days before its end. */
+const DAYS = 14;
 /** Advice stays for so long after its cause was last seen: a page that jumps every second cannot be read. */
 const HOLD_MS = 20_000;
 
@@ -58,7 +60,7 @@ export class Advice {
 
 /** The advice for a span, worst first. */
 export function hints(span: Span): Hint[] {
-    const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, remote, loopDelay, slowLog]
+    const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
         .map((rule) => rule(span))
         .filter((hint): hint is Hint => hint !== null);
     return worstFirst(found);
@@ -168,6 +170,22 @@ function refusedConnections({ now, then }: Span): Hint | null {
         title: 'Connections are refused',
         advice: `${f.count(refused)} clients found the limit of connections reached. Raise it, or shorten idle timeouts.`,
         docs: 'docs/operations.md, “What happens at each limit”',
+    };
+}
+
+function certificates({ now }: Span): Hint | null {
+    const left = (ends: number): number => (ends - now.now_ms) / 86_400_000;
+    const failed = now.certificates.filter((held) => held.reason !== null);
+    const ending = now.certificates.filter((held) => held.source === 'file' && left(held.expires_ms) < DAYS);
+    const worst = failed[0] ?? ending[0];
+    if (worst === undefined) return null;
+    const missing = worst.source === 'self-signed' || left(worst.expires_ms) < 0;
+    return {
+        level: missing ? 'bad' : 'warn',
+        topic: 'certificates',
+        title: worst.reason === null ? `The certificate of ${worst.name} ends` : `No new certificate for ${worst.name}`,
+        advice: `${worst.reason ?? 'Replace its file and send SIGHUP'}. ${missing ? 'Browsers refuse the one that is shown.' : `The one in use is good for ${Math.floor(left(worst.expires_ms))} more days.`}`,
+        docs: 'docs/operations.md, “Serve HTTPS”',
     };
 }
 
