@@ -135,10 +135,8 @@ fn about(section: Section) -> &'static str {
              `[[https.certificates]]` for each."
         }
         Section::Acme => {
-            "Certificates that Larder orders, proves and renews (ACME, RFC 8555): \
-             [operations.md](operations.md#certificates-by-themselves). `larder serve --acme \
-             you@example.org --name www.example.org --https 0.0.0.0:443` needs no file. The terms \
-             of the authority are accepted by this."
+            "Certificates that Larder orders and renews (ACME, RFC 8555), and whose terms are \
+             accepted by this; [operations.md](operations.md#certificates-by-themselves)."
         }
         Section::Memcached => {
             "Objects over memcached's protocols (text, meta, binary), in the same memory as the \
