@@ -231,7 +231,9 @@ fn external_account(
 
 fn default_state_dir() -> Option<PathBuf> {
     let of = |variable: &str| {
-        std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+        // Of several directories in STATE_DIRECTORY the first counts.
+        let value = std::env::var_os(variable)?;
+        std::env::split_paths(&value).next().filter(|path| path.is_absolute())
     };
     if let Some(path) = of("STATE_DIRECTORY") {
         return Some(path.join("acme"));
