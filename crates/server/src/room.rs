@@ -283,9 +283,10 @@ impl Room {
     }
 
     fn close(&self, holder: &Holder) {
-        holder.account.close(&self.leaving);
-        holder.kill();
-        self.closed.fetch_add(1, Relaxed);
+        if holder.account.close(&self.leaving) {
+            holder.kill();
+            self.closed.fetch_add(1, Relaxed);
+        }
     }
 }
 

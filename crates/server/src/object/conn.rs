@@ -316,7 +316,11 @@ impl<S: Session> Conn<S> {
         let session = &self.session;
         let bytes = self.buffers.as_ref().map_or(0, |buffers| buffers.memory() + session.kept());
         self.client.settle();
-        if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
+        if self.held.resize(bytes) {
+            return Ok(());
+        }
+        self.held.close();
+        Err(Ended::Closed)
     }
 
     /// Counts the buffers before others have their turn. A client without room is closed: a begun

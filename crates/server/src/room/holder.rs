@@ -141,13 +141,16 @@ impl Account {
         if holding.closed { 0 } else { holding.bytes.iter().sum() }
     }
 
-    pub(super) fn close(&self, leaving: &[AtomicU64; 2]) {
+    /// False: it was closed before.
+    pub(super) fn close(&self, leaving: &[AtomicU64; 2]) -> bool {
         let mut holding = self.0.lock();
-        if !std::mem::replace(&mut holding.closed, true) {
+        let first = !std::mem::replace(&mut holding.closed, true);
+        if first {
             for (all, bytes) in leaving.iter().zip(holding.bytes) {
                 all.fetch_add(bytes, Relaxed);
             }
         }
+        first
     }
 }
 
@@ -188,6 +191,11 @@ impl Held {
             tokio::time::sleep(TRY_AGAIN).await;
         }
         self.resize(bytes)
+    }
+
+    /// There is no room for its client, which has to leave.
+    pub(crate) fn close(&self) {
+        self.holder.room.close(&self.holder);
     }
 
     pub(super) fn change(&mut self, bytes: u64) -> bool {

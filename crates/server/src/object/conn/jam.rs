@@ -96,6 +96,7 @@ impl<S: Session> Conn<S> {
         jam.hold(buffers, held);
         if jam.full {
             // There is no room for the composed answers.
+            held.close();
             return Err(Ended::Closed);
         }
         loop {
