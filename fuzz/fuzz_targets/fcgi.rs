@@ -1,5 +1,5 @@
-//! The records of an application's answer say the same whole and in pieces, and a head of its output
-//! is the same for any following bytes.
+//! The records of an application's answer say the same whole and in pieces, and a head of its
+//! output is the same for any following bytes.
 #![no_main]
 
 use larder_proto::fcgi::{Decoder, End, HeadLimits, Limits, Step, parse_head};
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 const LIMITS: Limits = Limits { stderr: 100 };
 const HEAD: HeadLimits = HeadLimits { bytes: 1000, fields: 8 };
 
-/// What an answer says: output, STDERR, end; false: a mistake.
+/// The content of an answer: output, STDERR, end. False: it has a mistake.
 type Said = (Vec<u8>, Vec<u8>, Option<End>, bool);
 
 fuzz_target!(|bytes: &[u8]| {

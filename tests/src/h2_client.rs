@@ -28,7 +28,7 @@ pub struct H2 {
 pub struct Open {
     /// The head of the answer.
     pub response: ResponseFuture,
-    /// What the request's body is sent by.
+    /// The sending side of the request's body.
     pub body: SendStream<Bytes>,
 }
 

@@ -10,8 +10,8 @@ use std::net::TcpStream;
 
 /// `memory` of every Larder here.
 const MEMORY: u64 = 64 << 20;
-/// The program, its connections to origins, and some 20 KiB (in a build for tests 50) of each of the
-/// the crowd.
+/// The program, its connections to origins, and some 20 KiB (in a build for tests 50) of each of
+/// the the crowd.
 const MORE: u64 = 112 << 20;
 /// Hostile clients that read nothing.
 const CROWD: usize = 600;

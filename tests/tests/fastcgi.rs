@@ -151,7 +151,7 @@ fn a_connection_is_kept_and_each_request_has_a_number_of_its_own() {
     assert!(calls.windows(2).all(|pair| pair[0].id != pair[1].id));
 }
 
-/// What an application says behind its answer is no answer to the next request.
+/// Records behind the end of an answer are not taken for the answer to the next request.
 #[test]
 fn bytes_that_nobody_asked_for_reach_nobody() {
     let application = Application::start(|called, output| {

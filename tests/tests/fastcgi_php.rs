@@ -127,7 +127,7 @@ fn a_front_controller_answers_for_all_other_paths() {
     ];
     assert_says(&pretty, &expected);
     assert_says(&get(larder.addr(), "/blog/"), &["SCRIPT_NAME=/blog/index.php"]);
-    // What is no file is asked of the application, which knows no such page.
+    // A path without a file goes to the application, which knows no such page.
     assert_says(&get(larder.addr(), "/upload/evil.jpg/x.php"), &["SCRIPT_NAME=/index.php"]);
     assert_says(&get(larder.addr(), "/.env"), &["SCRIPT_NAME=/index.php"]);
     get(larder.addr(), "/a%00b").assert_status(400);

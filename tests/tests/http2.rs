@@ -101,7 +101,7 @@ fn requests_are_answered_as_over_http1() {
     for path in ["/5000", "/70000"] {
         client.get(path);
     }
-    // What differs from one answer to the next: times and separators of parts.
+    // Times and separators of parts differ from one answer to the next.
     let steady = |answer: &Answer| -> BTreeMap<String, String> {
         let fields = answer.fields.0.iter().map(|(n, v)| (n.to_ascii_lowercase(), v.clone()));
         fields

@@ -8,7 +8,8 @@
 use larder_tests::{Larder, Resp, Talk, redis::command, wait_until};
 use std::net::TcpStream;
 
-/// Pairs of a slow command and one that counts it: fewer commands than a turn has without slow ones.
+/// Pairs of a slow command and one that counts it: fewer commands than a turn has without slow
+/// ones.
 const PAIRS: usize = 120;
 /// Looks of another client that must find the batch in progress. A look waits for one turn, and a
 /// batch has at least [`PAIRS`] / 4 turns.

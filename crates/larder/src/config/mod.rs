@@ -180,8 +180,8 @@ fn apply_certificate(flags: &Flags, root: &mut Values, report: &mut Report) {
     certificates.push(certificate);
 }
 
-/// `--origin` is the origin of the one site, and `--root` its directory; without any site, they make
-/// one for every host.
+/// `--origin` is the origin of the one site, and `--root` its directory; without any site, they
+/// make one for every host.
 fn apply_origin(
     (name, flag): (&'static str, &'static str),
     value: &[String],

@@ -122,8 +122,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The operator's lifetime for responses of `status`. Not for errors that a request's own fields
-    /// may cause, which are not in the key: one client would make them for all.
+    /// The operator's lifetime for responses of `status`. Not for errors that a request's own
+    /// fields may cause, which are not in the key: one client would make them for all.
     pub fn status_ttl(&self, status: u16) -> Option<u32> {
         if matches!(status, 400 | 406 | 411..=417 | 421 | 428 | 429 | 431) {
             return None;

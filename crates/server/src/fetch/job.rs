@@ -440,8 +440,8 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
 }
 
 /// Whether an answer that is not stored says that the stored page is no more (RFC 9111 section
-/// 4.3.3 allows it for every answer). Other errors may come from the request's own fields, which one
-/// client chooses: they leave the page, and its stale copy, to everybody.
+/// 4.3.3 allows it for every answer). Other errors may come from the request's own fields, which
+/// one client chooses: they leave the page, and its stale copy, to everybody.
 fn replaces(status: u16) -> bool {
     (200..400).contains(&status) || matches!(status, 404 | 410)
 }

@@ -365,9 +365,9 @@ async fn spill(
     }
 }
 
-/// Waits [`SPILL_PATIENCE`] for a reader that is one of several: then it is cut off, so that one that
-/// stands still does not hold up the others. One that is alone may stand still, if few of its address
-/// do.
+/// Waits [`SPILL_PATIENCE`] for a reader that is one of several: then it is cut off, so that one
+/// that stands still does not hold up the others. One that is alone may stand still, if few of its
+/// address do.
 async fn send_all(job: &Job, tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
     let several = tails.len() > 1;
     let mut kept = Vec::with_capacity(tails.len());

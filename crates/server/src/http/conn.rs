@@ -2,8 +2,8 @@
 //!
 //! Requests that memory answers are answered in the round of the worker ([`crate::net::slot`]). A
 //! connection that has to wait (for the origin, for its client) goes to a task. An idle one has
-//! neither task nor buffers. Requests of HTTP/1 are taken here, and one write sends a whole batch of
-//! pipelined answers; those of HTTP/2 are taken by [`super::h2`].
+//! neither task nor buffers. Requests of HTTP/1 are taken here, and one write sends a whole batch
+//! of pipelined answers; those of HTTP/2 are taken by [`super::h2`].
 
 use std::{io, rc::Rc};
 

@@ -31,7 +31,8 @@ pub(crate) const BUFFER: usize = 16 * 1024;
 const LARGEST_KEPT: usize = 64 * 1024;
 /// Buffers kept for reuse per worker: so many connections have a batch under way at the same time.
 const KEPT: usize = 64;
-/// Maximum of buffers among them that have grown beyond [`BUFFER`]: they are in no client's account.
+/// Maximum of buffers among them that have grown beyond [`BUFFER`]: they are in no client's
+/// account.
 const GROWN_KEPT: usize = 16;
 
 /// The shared state of all workers' connections.

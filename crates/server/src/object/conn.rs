@@ -39,8 +39,8 @@ const LINGER: (usize, Ms) = (256 * 1024, 2000);
 /// hold up the end.
 const LATE: usize = 8 << 20;
 
-/// A number of bytes or commands in four bytes: an idle connection is small. Larger ones are as good
-/// as the largest.
+/// A number of bytes or commands in four bytes: an idle connection is small. Larger ones are as
+/// good as the largest.
 fn small(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }

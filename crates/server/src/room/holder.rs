@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use super::{Place, Room, STANDS_STILL};
 use crate::clock::Ms;
 
-/// Interval and number of the tries of one who waits for room: long enough for those who stand still
-/// to count as such, and to leave.
+/// Interval and number of the tries of one who waits for room: long enough for those who stand
+/// still to count as such, and to leave.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 const TRIES: u64 = 3 * STANDS_STILL / (2 * TRY_AGAIN.as_millis() as u64);
 

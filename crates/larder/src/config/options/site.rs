@@ -320,7 +320,9 @@ pub(super) const POLICY: &[Opt] = &[
         "early_hints",
         Kind::Bool,
         "false",
-        "While the origin is asked again for a page, tell clients of HTTP/2 the links of the          stored one that they should load (103 Early Hints): its `Link` fields with `preload`,          `modulepreload` or `preconnect`.",
+        "While the origin is asked again for a page, tell clients of HTTP/2 the links of the \
+         stored one that they should load (103 Early Hints): its `Link` fields with `preload`, \
+         `modulepreload` or `preconnect`.",
     ),
     opt(
         "max_object",
