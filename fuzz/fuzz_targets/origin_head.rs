@@ -11,7 +11,7 @@ use larder_proto::http::{
     overrides::{is_override, is_plain},
     parse_request, slots,
 };
-use larder_proto::rules::forward::{KeyField, Mode, Received, Site, head, key_lines};
+use larder_proto::rules::forward::{Certificate, KeyField, Mode, Received, Site, head, key_lines};
 use libfuzzer_sys::fuzz_target;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -53,7 +53,9 @@ struct Config {
 impl Config {
     fn of(flags: u8) -> Self {
         let names = ["X-Forwarded-Prefix", "x_odd", "X-Device"];
-        let fields = names.iter().filter(|_| flags & 4 != 0).filter_map(|name| KeyField::new(name));
+        let own = names.iter().filter(|_| flags & 4 != 0);
+        let certificate = ["Client-Cert"].iter().filter(|_| flags & 16 != 0);
+        let fields = own.chain(certificate).filter_map(|name| KeyField::new(name));
         let cookies =
             ["theme", "lang"].iter().filter(|_| flags & 2 != 0).map(|name| (*name).to_owned());
         Self {
@@ -73,8 +75,12 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<(Selected, Vec<(St
     let fields = request.fields;
     let forwarded_host = request.known.x_forwarded_host().filter(|_| config.trusted);
     let chain = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    // Clients that call themselves differently have shown different certificates.
+    let named = fields.get("user-agent").and_then(|name| std::str::from_utf8(name).ok());
+    let certificate = named.map(|name| Certificate { field: name, subject: name });
     let received = Received {
         fields,
+        certificate,
         scheme: Scheme::Http,
         host: Some("site.test"),
         forwarded_host,
@@ -94,7 +100,11 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<(Selected, Vec<(St
     }
     let mut key = Vec::new();
     write_key(&mut key, Scheme::Http, "site.test", 0, b"/");
-    write_behind(&mut key, forwarded_host, key_lines(fields, config.trusted, &config.key_fields));
+    write_behind(
+        &mut key,
+        forwarded_host,
+        key_lines(fields, config.trusted, certificate, &config.key_fields),
+    );
     let codings = Codings::parse(fields.all("accept-encoding")).normalised().to_vec();
     let mut cookies = Vec::new();
     cookie::write(fields.all("cookie"), &config.vary_cookies, ignored, &mut cookies);

@@ -7,17 +7,28 @@
 //! the byte format of a stored page, [`memcache`] and [`resp`] are the protocols of objects,
 //! [`dialogue`] finds requests and answers between a client and a server of any protocol,
 //! [`fcgi`] is how a server asks applications, [`proxy_protocol`] reads which client a proxy speaks
-//! for, [`units`] reads sizes and times as people write them.
+//! for, [`client_hello`] which name a TLS client asks for, [`units`] reads sizes and times as
+//! requests, fields, ranges and dates, [`http2`] and [`http3`] do so for HTTP/2 and 3 with the
+//! compression of [`hpack`] and [`qpack`] and the checks of [`pseudo`], [`rules`] decides which
+//! responses may be stored and reused (RFC 9111), [`page`] is the byte format of a stored page,
+//! [`memcache`] and [`resp`] are the protocols of objects, [`dialogue`] finds requests and answers
+//! between a client and a server of any protocol, [`fcgi`] is how a server asks applications,
+//! [`proxy_protocol`] reads which client a proxy speaks for, [`units`] reads sizes and times as
+//! people write them.
 #![forbid(unsafe_code)]
 
+pub mod client_hello;
 pub mod dialogue;
 pub mod fcgi;
 pub mod hpack;
 pub mod http;
 pub mod http2;
+pub mod http3;
 pub mod memcache;
 pub mod page;
 pub mod proxy_protocol;
+pub mod pseudo;
+pub mod qpack;
 pub mod resp;
 pub mod rules;
 pub mod units;

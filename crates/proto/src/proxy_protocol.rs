@@ -60,6 +60,26 @@ pub enum Parsed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Words.
+    One,
+    /// Binary.
+    Two,
+}
+
+impl Version {
+    /// The header of a connection that is the sender's own: it names no client (LOCAL, and UNKNOWN
+    /// in version 1).
+    pub const fn own(self) -> &'static [u8] {
+        match self {
+            Self::One => b"PROXY UNKNOWN\r\n",
+            Self::Two => b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+        }
+    }
+}
+
 /// Parses the header at the start of a connection.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let begins = |with: &[u8]| {

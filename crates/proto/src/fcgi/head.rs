@@ -29,7 +29,7 @@ impl std::fmt::Display for HeadError {
         f.write_str(match self {
             Self::TooLarge => "a head that is too large",
             Self::Field => "a line of the head that is no field",
-            Self::Status => "a Status that is none",
+            Self::Status => "a Status that is not a final status",
             Self::Empty => "a head without fields",
         })
     }

@@ -1,7 +1,8 @@
 //! Decoding of header blocks (RFC 7541 sections 3 and 6).
 
 use super::table::{Name, Table};
-use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, HpackError, huffman, integer, static_table};
+use super::text::Text;
+use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, HpackError, integer, static_table};
 
 /// One decoded field line.
 #[derive(Debug)]
@@ -136,10 +137,10 @@ impl Decoder {
         let index = integer::decode(input, if adds { 6 } else { 4 })?;
         let mut used = 0;
         let (given, place) = match index.checked_sub(static_table::LEN + 1) {
-            None if index == 0 => (Some(Text::decode(input, scratch, &mut used)?), None),
+            None if index == 0 => (Some(Text::decode(input, 7, scratch, &mut used)?), None),
             place => (None, place),
         };
-        let value = Text::decode(input, scratch, &mut used)?;
+        let value = Text::decode(input, 7, scratch, &mut used)?;
         let value = value.of(scratch);
         let (name, static_name) = match (&given, place) {
             (Some(text), _) => (text.of(scratch), 0),
@@ -162,49 +163,5 @@ impl Decoder {
             self.table.insert(name, value, static_name, mark);
         }
         Ok(())
-    }
-}
-
-/// A string of a block (section 5.2).
-enum Text<'b> {
-    /// As it stands in the block.
-    Raw(&'b [u8]),
-    /// Decoded: a range of the scratch memory.
-    Decoded(usize, usize),
-}
-
-impl<'b> Text<'b> {
-    /// Takes a string from `input`. `used`: bytes of `scratch` that earlier strings hold.
-    #[inline]
-    fn decode(
-        input: &mut &'b [u8],
-        scratch: &mut Vec<u8>,
-        used: &mut usize,
-    ) -> Result<Self, HpackError> {
-        let huffman = input.first().ok_or(HpackError::Truncated)? & 0x80 != 0;
-        let length = integer::decode(input, 7)?;
-        let (text, rest) = input.split_at_checked(length).ok_or(HpackError::Truncated)?;
-        *input = rest;
-        if !huffman {
-            return Ok(Self::Raw(text));
-        }
-        let start = *used;
-        let end = start + huffman::room_for(text.len());
-        if scratch.len() < end {
-            scratch.resize(end.next_power_of_two(), 0);
-        }
-        *used = start + huffman::decode(text, &mut scratch[start..end])?;
-        Ok(Self::Decoded(start, *used))
-    }
-
-    #[inline]
-    fn of<'s>(&self, scratch: &'s [u8]) -> &'s [u8]
-    where
-        'b: 's,
-    {
-        match *self {
-            Self::Raw(text) => text,
-            Self::Decoded(start, end) => &scratch[start..end],
-        }
     }
 }

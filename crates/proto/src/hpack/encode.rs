@@ -8,13 +8,11 @@
 
 use super::names::{self, Policy};
 use super::table::{Name, Table};
-use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, huffman, integer, static_table};
+use super::text::string;
+use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, integer, static_table};
 
 /// Part of the table that one line may take: a larger one would evict too many others.
 const LARGEST_SHARE: usize = 4;
-
-/// Strings below this length are not coded: that saves a byte at the most.
-const WORTH_CODING: usize = 5;
 
 /// The encoder of one connection.
 #[derive(Debug)]
@@ -289,36 +287,5 @@ fn name_index(known: &names::Known, named: Option<usize>) -> usize {
     match (known.static_index, named) {
         (0, Some(at)) => static_table::LEN + 1 + at,
         (index, _) => usize::from(index),
-    }
-}
-
-/// Appends a string (section 5.2), Huffman coded if that is shorter.
-#[inline]
-fn string(text: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    if text.len() < WORTH_CODING {
-        out.push(text.len() as u8);
-        return out.extend_from_slice(text);
-    }
-    if text.len() < 127 {
-        // The length has one byte in either form: code first, then fill the length in.
-        out.resize(start + text.len().max(1), 0);
-        if let Some(length) = huffman::encode(text, &mut out[start + 1..]) {
-            out[start] = 0x80 | length as u8;
-            return out.truncate(start + 1 + length);
-        }
-        out[start] = text.len() as u8;
-        out.truncate(start + 1);
-        return out.extend_from_slice(text);
-    }
-    let length = huffman::encoded_len(text);
-    if length < text.len() {
-        integer::encode(length, 7, 0x80, out);
-        let start = out.len();
-        out.resize(start + length, 0);
-        huffman::encode(text, &mut out[start..]);
-    } else {
-        integer::encode(text.len(), 7, 0, out);
-        out.extend_from_slice(text);
     }
 }

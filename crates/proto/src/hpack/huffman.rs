@@ -150,12 +150,12 @@ const fn singles() -> [(u8, u8); 1 << INDEX_BITS] {
 
 /// Most bytes that `encoded` bytes of code become: all of 5 bits. Two more, since the decoder
 /// writes two at a time.
-pub(super) const fn room_for(encoded: usize) -> usize {
+pub(crate) const fn room_for(encoded: usize) -> usize {
     encoded * 8 / 5 + 2
 }
 
 /// Decodes `input` into the front of `out`, which has [`room_for`] it, and returns the length.
-pub(super) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
+pub(crate) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> {
     let mut rest = input;
     // The next bits of the code, from the highest bit on; `have` of them are valid.
     let (mut bits, mut have, mut written) = (0_u64, 0_u32, 0);
@@ -235,14 +235,14 @@ fn long(bits: u64) -> (u16, u32) {
 }
 
 /// Length of `input` encoded, in bytes.
-pub(super) fn encoded_len(input: &[u8]) -> usize {
+pub(crate) fn encoded_len(input: &[u8]) -> usize {
     let bits: u64 = input.iter().map(|&byte| CODES[usize::from(byte)] & 0xff).sum();
     bits.div_ceil(8) as usize
 }
 
 /// Encodes `input` into the front of `out` and returns the length. `None` if it is longer than
 /// `out`.
-pub(super) fn encode(input: &[u8], out: &mut [u8]) -> Option<usize> {
+pub(crate) fn encode(input: &[u8], out: &mut [u8]) -> Option<usize> {
     let (mut bits, mut have, mut written) = (0_u64, 0_u32, 0);
     for &byte in input {
         let code = CODES[usize::from(byte)];

@@ -8,7 +8,7 @@ const MAX_CONTINUATION: usize = 4;
 /// Reads the integer whose prefix are the low `bits` (at most 7) of the first byte of `input`, and
 /// moves `input` past it.
 #[inline]
-pub(super) fn decode(input: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
+pub(crate) fn decode(input: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     let (&first, rest) = input.split_first().ok_or(HpackError::Truncated)?;
     let mask = (1_u8 << bits) - 1;
     let value = first & mask;
@@ -30,7 +30,7 @@ fn decode_long(input: &mut &[u8], mut value: usize) -> Result<usize, HpackError>
 
 /// Appends `value` with a prefix of `bits` bits. `flags` are the bits of the first byte above it.
 #[inline]
-pub(super) fn encode(value: usize, bits: u32, flags: u8, out: &mut Vec<u8>) {
+pub(crate) fn encode(value: usize, bits: u32, flags: u8, out: &mut Vec<u8>) {
     let mask = (1_usize << bits) - 1;
     if value < mask {
         out.push(flags | value as u8);

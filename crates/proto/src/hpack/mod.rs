@@ -7,11 +7,12 @@
 
 mod decode;
 mod encode;
-mod huffman;
-mod integer;
-mod names;
-mod static_table;
+pub(crate) mod huffman;
+pub(crate) mod integer;
+pub(crate) mod names;
+pub(crate) mod static_table;
 mod table;
+pub(crate) mod text;
 
 pub use decode::{Decoded, Decoder, Line};
 pub use encode::{Block, Encoder, prepare};

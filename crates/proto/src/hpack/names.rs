@@ -4,7 +4,7 @@ use super::static_table;
 
 /// How lines of one name are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(crate) enum Policy {
     /// The value repeats between responses: the line goes into the dynamic table.
     Index,
     /// The value hardly ever repeats: a literal. The first line of a name outside the static table
@@ -17,11 +17,11 @@ pub(super) enum Policy {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    pub(super) name: &'static str,
-    pub(super) policy: Policy,
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    pub(crate) policy: Policy,
     /// Index in the static table, or 0.
-    pub(super) static_index: u8,
+    pub(crate) static_index: u8,
 }
 
 const fn known(name: &'static str, policy: Policy) -> Known {
@@ -30,11 +30,11 @@ const fn known(name: &'static str, policy: Policy) -> Known {
 
 use Policy::{Drop, Index, Literal, Never};
 
-const COUNT: usize = 68;
+pub(crate) const COUNT: usize = 68;
 
 /// All known names. A name's place, counted from 1, is its mark in the dynamic table.
 #[rustfmt::skip]
-pub(super) static KNOWN: [Known; COUNT] = TABLE;
+pub(crate) static KNOWN: [Known; COUNT] = TABLE;
 
 #[rustfmt::skip]
 const TABLE: [Known; COUNT] = [
@@ -69,7 +69,7 @@ const TABLE: [Known; COUNT] = [
 ];
 
 /// Longest known name, in bytes.
-pub(super) const LONGEST: usize = 40;
+pub(crate) const LONGEST: usize = 40;
 
 const SLOTS: usize = 256;
 
@@ -98,7 +98,7 @@ const fn hash(name: &[u8]) -> usize {
 
 /// The place of `name`, which is in lower case, in [`KNOWN`], counted from 1; 0 if it is unknown.
 #[inline]
-pub(super) fn find(name: &[u8]) -> u8 {
+pub(crate) fn find(name: &[u8]) -> u8 {
     if name.is_empty() || name.len() > LONGEST {
         return 0;
     }

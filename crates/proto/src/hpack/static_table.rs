@@ -43,7 +43,7 @@ pub(super) const fn index_of(name: &str) -> u8 {
     0
 }
 
-pub(super) const fn same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) const fn same(a: &[u8], b: &[u8]) -> bool {
     let mut at = 0;
     while at < a.len() && at < b.len() && a[at] == b[at] {
         at += 1;

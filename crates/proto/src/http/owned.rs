@@ -77,6 +77,14 @@ impl OwnedHead {
         }
     }
 
+    /// The head of a GET of the same.
+    pub fn as_get(&self) -> Self {
+        let mut get = self.clone();
+        get.method = Part { at: get.bytes.len(), len: 3 };
+        get.bytes.extend_from_slice(b"GET");
+        get
+    }
+
     /// The head as received, in bytes.
     pub fn raw(&self) -> &[u8] {
         &self.bytes[..self.len]

@@ -24,6 +24,8 @@ pub enum Version {
     Http11,
     /// HTTP/2. No head of HTTP/1 has it: the caller says so of one that [`crate::http2`] wrote.
     Http2,
+    /// HTTP/3, likewise.
+    Http3,
 }
 
 impl Version {
@@ -33,6 +35,7 @@ impl Version {
             Self::Http10 => "HTTP/1.0",
             Self::Http11 => "HTTP/1.1",
             Self::Http2 => "HTTP/2.0",
+            Self::Http3 => "HTTP/3.0",
         }
     }
 
@@ -42,7 +45,13 @@ impl Version {
             Self::Http10 => "1.0",
             Self::Http11 => "1.1",
             Self::Http2 => "2.0",
+            Self::Http3 => "3.0",
         }
+    }
+
+    /// Each request comes on a stream of its own, and frames mark where bodies end.
+    pub const fn has_streams(self) -> bool {
+        matches!(self, Self::Http2 | Self::Http3)
     }
 }
 

@@ -1,16 +1,16 @@
 //! The state of a connection, and its frames one after the other (RFC 9113 sections 3 to 5).
 
 use super::error::{ConnectionError, ErrorCode, Fault};
-use super::event::{Event, Step, Workspace};
+use super::event::{Event, Step};
 use super::flood::{Flood, Floods};
 use super::frame::{self, FrameHead, flag, kind};
 use super::headers::Continuing;
 use super::limits::Limits;
-use super::priority::Priority;
 use super::settings::PeerSettings;
 use super::streams::{Closed, Streams};
 use super::{DEFAULT_WINDOW, MAX_31_BITS, PREFACE};
 use crate::hpack::{Decoder, Encoder};
+use crate::pseudo::{Priority, Workspace};
 
 /// A connection, on the side of the server.
 ///

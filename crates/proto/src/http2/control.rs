@@ -7,8 +7,8 @@ use super::event::Event;
 use super::flood::Flood;
 use super::frame::{self, FrameHead, flag};
 use super::limits::Limits;
-use super::priority::Priority;
 use super::streams::{self, Closed};
+use crate::pseudo::Priority;
 
 impl Connection {
     /// A PRIORITY frame (section 6.3): checked and ignored, as its scheme is deprecated.

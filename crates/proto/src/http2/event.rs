@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::error::{ConnectionError, ErrorCode};
-use super::request::{Malformed, Request};
+use super::request::Request;
+use crate::pseudo::Malformed;
 
 /// Result of one step of [`super::Connection::receive`].
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Event {
         /// At least 1, at most a frame and its head.
         need: usize,
     },
-    /// A request begins. Its head stands in [`Workspace::head`] until the next call.
+    /// A request begins. Its head stands in [`crate::pseudo::Workspace::head`] until the next call.
     Request(Request),
     /// A request whose header list is above the limit. The stream is open and has to be answered
     /// 431. The head is lost.
@@ -51,8 +52,8 @@ pub enum Event {
         /// The body ends with them.
         end: bool,
     },
-    /// The trailers of a request, which end its body. Their lines stand in [`Workspace::head`]
-    /// until the next call.
+    /// The trailers of a request, which end its body. Their lines stand in
+    /// [`crate::pseudo::Workspace::head`] until the next call.
     Trailers {
         /// The stream.
         stream: u32,
@@ -77,18 +78,4 @@ pub enum Event {
     },
     /// The connection is at its end: send the output, which has a GOAWAY frame, and close.
     Failed(ConnectionError),
-}
-
-/// Memory for decoding. One serves all connections of a worker: nothing in it lasts between calls
-/// but the head that an event speaks of.
-#[derive(Debug, Default)]
-pub struct Workspace {
-    /// The head of the last request, or the lines of the last trailers, in the form of HTTP/1.1.
-    pub head: Vec<u8>,
-    /// Memory for Huffman codes.
-    pub(super) scratch: Vec<u8>,
-    /// Pseudo fields until the request line is written.
-    pub(super) pseudo: Vec<u8>,
-    /// Cookies until they are joined.
-    pub(super) cookies: Vec<u8>,
 }

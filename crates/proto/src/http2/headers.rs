@@ -2,12 +2,13 @@
 
 use super::connection::{Connection, Handled};
 use super::error::{ErrorCode, Fault};
-use super::event::{Event, Workspace};
+use super::event::Event;
 use super::flood::Flood;
 use super::frame::{self, FrameHead, flag};
 use super::limits::Limits;
-use super::request::{self, Malformed, Request, RequestWriter, Written};
+use super::request::Request;
 use super::streams::Closed;
+use crate::pseudo::{self, Malformed, Priority, RequestWriter, Workspace, Written};
 
 /// A header block whose last frame has not come.
 #[derive(Debug)]
@@ -164,13 +165,7 @@ impl Connection {
         Ok(Some(Event::Request(Request { stream, end, secure, connect, content_length, priority })))
     }
 
-    fn open(
-        &mut self,
-        id: u32,
-        end: bool,
-        written: &Written,
-        limits: &Limits,
-    ) -> super::priority::Priority {
+    fn open(&mut self, id: u32, end: bool, written: &Written, limits: &Limits) -> Priority {
         // A PRIORITY_UPDATE that came before has the last word (RFC 9218 section 7.1).
         let early = self.early_priority(id);
         let priority = early.or(written.priority).unwrap_or_default();
@@ -230,7 +225,7 @@ impl Connection {
         let list = limits.header_list_bytes as usize;
         let decoded = self.decoder.decode(block, list, scratch, &mut |line| {
             if fault.is_none() {
-                fault = request::trailer(&line, head).err();
+                fault = pseudo::trailer(&line, head).err();
             }
         })?;
         if decoded.too_large || fault.is_some() {

@@ -4,7 +4,8 @@
 //! [`Event`] at a time, and appends the frames that it sends to a buffer of the caller. Bodies are
 //! never copied: received ones are ranges of the caller's input, and of those sent only the 9 bytes
 //! of each frame's head are written here. A request arrives as the head of HTTP/1.1 with the same
-//! meaning ([`request`]), so that [`crate::http::parse_request`] judges requests of every version.
+//! meaning ([`crate::pseudo`]), so that [`crate::http::parse_request`] judges requests of every
+//! version.
 //!
 //! Limits are arguments ([`Limits`]); abuse is counted by kind ([`Flood`]).
 
@@ -13,12 +14,10 @@ mod control;
 mod data;
 mod error;
 mod event;
-mod fields;
 mod flood;
 pub mod frame;
 mod headers;
 mod limits;
-mod priority;
 pub mod request;
 mod response;
 mod settings;
@@ -26,11 +25,12 @@ mod streams;
 
 pub use connection::Connection;
 pub use error::{ConnectionError, ErrorCode};
-pub use event::{Event, Step, Workspace};
+pub use event::{Event, Step};
 pub use flood::{Flood, FloodLimits};
 pub use limits::Limits;
-pub use priority::Priority;
 pub use response::{Fields, Sent};
+
+pub use crate::pseudo::{Priority, Workspace};
 
 /// The bytes that a client sends first (RFC 9113 section 3.4), over TLS and with prior knowledge
 /// alike.

@@ -2,7 +2,7 @@
 //! 9218 section 10).
 
 use super::MAX_31_BITS;
-use super::priority::Priority;
+use crate::pseudo::Priority;
 
 /// An open stream. Idle and closed ones have no entry.
 #[derive(Debug)]

@@ -113,3 +113,11 @@ fn version_2_that_contradicts_itself_is_refused() {
     version_3[12] = 0x31;
     assert_eq!(parse(&version_3), Err(Malformed));
 }
+
+#[test]
+fn the_headers_of_own_connections_name_no_client() {
+    for (version, local) in [(Version::One, false), (Version::Two, true)] {
+        let header = Header { len: version.own().len(), source: None, local };
+        assert_eq!(parse(version.own()), Ok(Parsed::Complete(header)));
+    }
+}

@@ -99,6 +99,17 @@ impl<'a> Hash<'a> {
         Ok(None)
     }
 
+    /// The field of this rank, and its value, in an order of its own that covers all fields.
+    ///
+    /// # Errors
+    /// The record is damaged, or there are fewer fields.
+    pub fn nth(&self, rank: usize) -> Result<Pair<'a>, Damaged> {
+        if self.indexed && rank < self.count {
+            return self.indexed_pair(rank);
+        }
+        self.iter().nth(rank).unwrap_or(Err(Damaged))
+    }
+
     fn indexed_pair(&self, rank: usize) -> Result<Pair<'a>, Damaged> {
         Ok(entry(self.bytes, self.start(rank)?)?.0)
     }

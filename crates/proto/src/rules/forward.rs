@@ -14,6 +14,7 @@
 //! | names with other characters than letters, digits and dashes | dropped, unless in the key | as it is |
 //! | those of [`overrides::TABLE`] | dropped, unless in the key | as it is |
 //! | Forwarded, X-Forwarded-For, -Proto, -Host | written anew | what trusted proxies said, and this hop |
+//! | Client-Cert, X-SSL-Client-S-DN | dropped, unless in the key | of a verified certificate, else what trusted proxies said |
 //! | conditions and ranges | the stored page's, or the range asked for | as they are |
 //! | Cache-Control, Pragma | as they are, where the site obeys them | as they are |
 
@@ -82,6 +83,24 @@ pub struct Received<'a> {
     pub chain: &'a [IpAddr],
     /// The driver writes a traceparent of its own.
     pub traced: bool,
+    /// The certificate that the client has shown.
+    pub certificate: Option<Certificate<'a>>,
+}
+
+/// A certificate of a client that was verified.
+#[derive(Clone, Copy, Debug)]
+pub struct Certificate<'a> {
+    /// The value of `Client-Cert` (RFC 9440 section 2.1).
+    pub field: &'a str,
+    /// Its subject (RFC 4514).
+    pub subject: &'a str,
+}
+
+impl<'a> Certificate<'a> {
+    /// The fields by which origins are told of it.
+    fn lines(self) -> [(&'static str, &'a [u8]); 2] {
+        [("client-cert", self.field.as_bytes()), ("x-ssl-client-s-dn", self.subject.as_bytes())]
+    }
 }
 
 /// Settings of the site for its requests.
@@ -122,15 +141,21 @@ impl KeyField {
     }
 }
 
-/// The lines of the fields that are in the key, by the order of `key_fields`.
+/// The lines of the fields that are in the key, by the order of `key_fields`. Those that tell of a
+/// client's certificate are of `certificate` where there is one.
 pub fn key_lines<'a>(
     fields: Fields<'a>,
     trusted: bool,
+    certificate: Option<Certificate<'a>>,
     key_fields: &'a [KeyField],
 ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-    let counting = key_fields.iter().filter(move |field| trusted || !field.of_proxies);
-    counting
-        .flat_map(move |field| fields.all(&field.name).map(|value| (field.name.as_str(), value)))
+    key_fields.iter().flat_map(move |field| {
+        let name = field.name.as_str();
+        let own = certificate.and_then(|own| own.lines().into_iter().find(|(own, _)| *own == name));
+        let believed = own.is_none() && (trusted || !field.of_proxies);
+        let sent = fields.all(name).filter(move |_| believed);
+        own.map(|(_, value)| value).into_iter().chain(sent).map(move |value| (name, value))
+    })
 }
 
 /// A line of the head: name and value.
@@ -158,9 +183,12 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
     }
     if !mode.passes() {
         counting_cookies(received, site, &mut out);
-        out.extend(key_lines(received.fields, received.trusted, site.key_fields).map(borrowed));
+        let Received { fields, trusted, certificate, .. } = *received;
+        out.extend(key_lines(fields, trusted, certificate, site.key_fields).map(borrowed));
         let codings = Codings::parse(received.fields.all("accept-encoding"));
         push(&mut out, "accept-encoding", codings.field().into_bytes());
+    } else if let Some(certificate) = received.certificate {
+        out.extend(certificate.lines().map(borrowed));
     }
     if let Some(host) = received.host {
         push(&mut out, "host", host.as_bytes());
@@ -178,7 +206,9 @@ fn without_case(name: &[u8]) -> impl Iterator<Item = u8> {
 fn goes_on(name: &str, received: &Received<'_>, site: &Site<'_>, mode: &Mode<'_>) -> bool {
     if mode.passes() {
         // Names with `_` are never a trusted proxy's.
-        let claims = of_forwarding(name) && !(received.trusted && is_plain(name));
+        let vouched = received.trusted && is_plain(name);
+        let claims = of_forwarding(name) && !vouched
+            || of_certificate(name) && (!vouched || received.certificate.is_some());
         return !claims && !(same(name, "connection"));
     }
     let cache = ["cache-control", "pragma"].iter().any(|n| name.eq_ignore_ascii_case(n));
@@ -216,6 +246,13 @@ fn is_rebuilt(name: &str) -> bool {
 /// an attempt.
 fn of_forwarding(name: &str) -> bool {
     same(name, "x-real-ip") || name.get(..12).is_some_and(|start| same(start, "x-forwarded-"))
+}
+
+/// Fields by which a proxy tells of its client's certificate (RFC 9440, and recipes before it).
+fn of_certificate(name: &str) -> bool {
+    ["client-cert", "x-ssl-client-"]
+        .iter()
+        .any(|family| name.get(..family.len()).is_some_and(|start| same(start, family)))
 }
 
 fn is_condition(name: &str) -> bool {

@@ -114,7 +114,8 @@ pub(crate) fn parse_frames(mut rest: &[u8]) -> Vec<Frame> {
 }
 
 pub(crate) fn owned(event: Event, input: &[u8], work: &Workspace) -> Seen {
-    let text = || String::from_utf8(work.head.clone()).unwrap();
+    // RFC 9110 section 5.5 allows bytes from 0x80 in values, so a head need not be UTF-8.
+    let text = || String::from_utf8_lossy(&work.head).into_owned();
     match event {
         Event::Request(request) => Seen::Request { request, head: text() },
         Event::TooLarge { stream, end } => Seen::TooLarge { stream, end },

@@ -4,8 +4,7 @@
 //! Flags are read as memcached 1.6.18 reads them: any verb accepts any flag that some verb knows,
 //! and uses those that apply to it. Beyond 1.6.18, from the protocol's present document: `E` (the
 //! version a write gives), `x` for `md` (the value is removed, the item stays), `N` with the append
-//! and prepend modes of `ms` (a missing item is created). goes, the item stays), `N` with the
-//! append and prepend modes of `ms` (a missing item is created).
+//! and prepend modes of `ms` (a missing item is created).
 
 mod base64;
 mod count;

@@ -19,8 +19,11 @@ fn received<'a>(list: &'a [Header<'a>], trusted: bool) -> Received<'a> {
         trusted,
         chain: &PEER,
         traced: false,
+        certificate: None,
     }
 }
+
+const SHOWN: Certificate<'static> = Certificate { field: ":MII=:", subject: "CN=alice" };
 
 /// The lines of an origin's head, those about who asks left out.
 fn sent(list: &[(&str, &str)], trusted: bool, site: &Site<'_>, mode: &Mode<'_>) -> Vec<String> {
@@ -150,6 +153,30 @@ fn a_clients_cache_control_goes_on_where_it_is_obeyed() {
 }
 
 #[test]
+fn a_certificate_is_told_of_by_this_cache_alone() {
+    let forged = [("Client-Cert", ":evil:"), ("X_SSL_Client_S_DN", "CN=root"), ("X-Own", "1")];
+    let keyed = key_fields(&["client-cert"]);
+    let told = |certificate, trusted, key_fields: &[KeyField], mode: &Mode<'_>| {
+        let held = fields(&forged);
+        let received = Received { certificate, ..received(&held, trusted) };
+        let lines = head(&received, &site(&[], key_fields), mode);
+        let told = lines.iter().filter(|(name, _)| of_certificate(name));
+        told.map(|(name, value)| format!("{name}: {}", value.escape_ascii())).collect::<Vec<_>>()
+    };
+    let own = ["client-cert: :MII=:", "x-ssl-client-s-dn: CN=alice"];
+    for trusted in [false, true] {
+        assert_eq!(told(Some(SHOWN), trusted, &[], &Mode::Pass), own);
+        assert_eq!(told(Some(SHOWN), trusted, &[], &Mode::Whole), [""; 0]);
+        assert_eq!(told(Some(SHOWN), trusted, &keyed, &Mode::Whole), own[..1]);
+        assert_eq!(told(None, trusted, &[], &Mode::Whole), [""; 0]);
+    }
+    assert_eq!(told(None, false, &keyed, &Mode::Whole), [""; 0]);
+    assert_eq!(told(None, true, &keyed, &Mode::Whole), ["client-cert: :evil:"]);
+    assert_eq!(told(None, false, &[], &Mode::Pass), [""; 0]);
+    assert_eq!(told(None, true, &[], &Mode::Pass), ["Client-Cert: :evil:"]);
+}
+
+#[test]
 fn who_asks_is_told_from_what_is_known() {
     let lines = [
         ("X-Forwarded-For", "<script>, 203.0.113.7"),
@@ -238,18 +265,19 @@ const HARMLESS: [&str; 4] = ["accept", "user-agent", "x-own", "cache-control"];
 proptest! {
     #[test]
     fn requests_of_one_key_and_variant_are_one_to_the_origin(
-        a in request(), b in request(), trusted: bool, cookies: bool,
+        a in request(), b in request(), trusted: bool, cookies: bool, shown: [bool; 2],
     ) {
-        let keyed = key_fields(&["x-forwarded-prefix", "x-device"]);
+        let keyed = key_fields(&["x-forwarded-prefix", "x-device", "client-cert"]);
         let theme = if cookies { vec!["theme".to_owned()] } else { Vec::new() };
         let site = site(&theme, &keyed);
-        let seen = |list: &[(String, String)]| {
+        let seen = |list: &[(String, String)], shown: bool| {
             let held: Vec<Header<'_>> =
                 list.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
-            let received = received(&held, trusted);
+            let certificate = shown.then_some(SHOWN);
+            let received = Received { certificate, ..received(&held, trusted) };
             let mut key = Vec::new();
             write_key(&mut key, Scheme::Http, "site.test", 0, b"/");
-            write_behind(&mut key, None, key_lines(received.fields, trusted, &keyed));
+            write_behind(&mut key, None, key_lines(received.fields, trusted, certificate, &keyed));
             let codings = Codings::parse(received.fields.all("accept-encoding")).normalised();
             let mut selecting = Vec::new();
             cookie::write(received.fields.all("cookie"), &theme, |_| false, &mut selecting);
@@ -263,7 +291,7 @@ proptest! {
         // Connection that hides fields sends a request past the cache.
         let hides = |list: &[(String, String)]| list.iter().any(|(n, _)| n.eq_ignore_ascii_case("connection"));
         prop_assume!(!hides(&a) && !hides(&b));
-        let ((key_a, lines_a), (key_b, lines_b)) = (seen(&a), seen(&b));
+        let ((key_a, lines_a), (key_b, lines_b)) = (seen(&a, shown[0]), seen(&b, shown[1]));
         if key_a == key_b {
             prop_assert_eq!(lines_a, lines_b);
         }

@@ -1,4 +1,5 @@
-//! Classes of field lines, and the bytes they may have (RFC 9113 sections 8.2 and 8.3).
+//! Classes of field lines, and the bytes they may have (RFC 9113 sections 8.2 and 8.3, RFC 9114
+//! sections 4.2 and 4.3).
 
 use super::request::Malformed;
 use crate::hpack::Line;
@@ -6,20 +7,20 @@ use crate::http::fields::is_token_byte;
 
 /// Classes of field names; a class and [`CHECKED`] are the mark of a line in the dynamic table.
 pub(super) mod class {
-    pub(in crate::http2) const UNKNOWN: u8 = 0;
-    pub(in crate::http2) const METHOD: u8 = 1;
-    pub(in crate::http2) const SCHEME: u8 = 2;
-    pub(in crate::http2) const AUTHORITY: u8 = 3;
-    pub(in crate::http2) const PATH: u8 = 4;
-    pub(in crate::http2) const PROTOCOL: u8 = 5;
-    pub(in crate::http2) const PSEUDO: u8 = 6;
-    pub(in crate::http2) const ORDINARY: u8 = 7;
-    pub(in crate::http2) const HOST: u8 = 8;
-    pub(in crate::http2) const COOKIE: u8 = 9;
-    pub(in crate::http2) const CONTENT_LENGTH: u8 = 10;
-    pub(in crate::http2) const TE: u8 = 11;
-    pub(in crate::http2) const PRIORITY: u8 = 12;
-    pub(in crate::http2) const CONNECTION: u8 = 13;
+    pub(in crate::pseudo) const UNKNOWN: u8 = 0;
+    pub(in crate::pseudo) const METHOD: u8 = 1;
+    pub(in crate::pseudo) const SCHEME: u8 = 2;
+    pub(in crate::pseudo) const AUTHORITY: u8 = 3;
+    pub(in crate::pseudo) const PATH: u8 = 4;
+    pub(in crate::pseudo) const PROTOCOL: u8 = 5;
+    pub(in crate::pseudo) const PSEUDO: u8 = 6;
+    pub(in crate::pseudo) const ORDINARY: u8 = 7;
+    pub(in crate::pseudo) const HOST: u8 = 8;
+    pub(in crate::pseudo) const COOKIE: u8 = 9;
+    pub(in crate::pseudo) const CONTENT_LENGTH: u8 = 10;
+    pub(in crate::pseudo) const TE: u8 = 11;
+    pub(in crate::pseudo) const PRIORITY: u8 = 12;
+    pub(in crate::pseudo) const CONNECTION: u8 = 13;
 }
 
 /// Name and value were checked and are good.
