@@ -82,6 +82,11 @@ pub struct LogLine {
     pub content_type: Option<String>,
     /// Cache-Status of the response (RFC 9211).
     pub cache_status: Option<String>,
+    /// `HTTP/1.1` and the like.
+    pub http_version: String,
+    /// Version, cipher suite, and whether the session was resumed; None: the client's connection
+    /// is not TLS.
+    pub tls: Option<String>,
 }
 
 /// A stored response in `GET /api/v1/objects`: one row for each variant of a page.

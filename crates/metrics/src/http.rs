@@ -72,9 +72,6 @@ figures! {
                 "More clients, or clients that keep no connection.";
             /// TLS handshakes of clients that had a ticket.
             tls_resumed: "larder_http_tls_resumed", "Clients come back: resumption is cheaper.";
-            /// Connections to a port of HTTPS that failed for TLS, or spoke none.
-            tls_failures: "larder_http_tls_failures",
-                "Scanners, very old clients, or clients that do not accept the certificate.";
             /// Connections of HTTP/2.
             http2_connections: "larder_http_http2_connections", "Clients that speak HTTP/2.";
             /// Requests of HTTP/2.
@@ -89,9 +86,22 @@ figures! {
                 "Broken clients, or attempts to smuggle requests.";
             /// Connections of HTTP/2 that ended because of an error of the client.
             http2_errors: "larder_http_http2_errors", "Broken clients, or scanners.";
-            /// Connections of HTTP/2 that ended because the client sent too many frames that cost
-            /// more than they are worth.
-            http2_floods: "larder_http_http2_floods",
+            /// Connections of HTTP/3.
+            http3_connections: "larder_http_http3_connections", "Clients that speak HTTP/3.";
+            /// Requests of HTTP/3.
+            http3_requests: "larder_http_http3_requests",
+                "Compare with all requests: the share of clients that speak HTTP/3.";
+            /// Requests of HTTP/3 that clients gave up.
+            http3_resets: "larder_http_http3_resets",
+                "Visitors who leave a page before it is loaded; many more are an attack, which ends \
+                 as a flood.";
+            /// Malformed requests of HTTP/3, whose streams were reset.
+            http3_malformed: "larder_http_http3_malformed",
+                "Broken clients, or attempts to smuggle requests.";
+            /// Connections of HTTP/3 that ended because of an error of the client.
+            http3_errors: "larder_http_http3_errors", "Broken clients, or scanners.";
+            /// Connections of HTTP/3 that ended because the client did too much in vain.
+            http3_floods: "larder_http_http3_floods",
                 "An attack, or a broken client; it costs no more than the connection.";
             /// Connections of trusted proxies without a header of the PROXY protocol, where one has
             /// to be.
@@ -126,6 +136,11 @@ figures! {
             not_stored: Counts;
             /// Requests that could not be read, by reason.
             rejected: Counts;
+            /// Connections to a port of HTTPS that failed for TLS, or spoke none, by reason.
+            tls_failures: Counts;
+            /// Connections of HTTP/2 that ended because the client sent too many frames that cost
+            /// more than they are worth, by kind.
+            http2_floods: Counts;
             /// By site, in the order of the configuration.
             sites: Vec<Site>;
             /// By origin.
@@ -346,6 +361,27 @@ pub(crate) const HTTP: &[Metric] = &[
         rises: "Scanners and attacks, or a client or proxy that is broken: the access log has its \
                 address.",
         read: |s, to| Http::each(s, &mut |_, http| to.words(&[], &http.rejected)),
+    },
+    Metric {
+        name: "larder_http_tls_failures",
+        kind: Kind::Counter,
+        labels: &["reason"],
+        help: "Connections to a port of HTTPS that failed for TLS, or spoke none, by reason.",
+        rises: "`no-tls`: a wrong port or scheme; `incompatible`: very old clients, scanners; \
+                `client-certificate`: clients without the certificate that their site wants; \
+                `refused-by-client`: the certificate is not accepted, see `larder certificates`; \
+                `malformed`: scanners; `timeout`, `closed`: bad networks, health checks that only \
+                connect.",
+        read: |s, to| Http::each(s, &mut |_, http| to.words(&[], &http.tls_failures)),
+    },
+    Metric {
+        name: "larder_http_http2_floods",
+        kind: Kind::Counter,
+        labels: &["kind"],
+        help: "Connections of HTTP/2 that ended because the client sent too many frames that cost \
+               more than they are worth, by kind.",
+        rises: "An attack, or a broken client; it costs no more than the connection.",
+        read: |s, to| Http::each(s, &mut |_, http| to.words(&[], &http.http2_floods)),
     },
     Metric {
         name: "larder_http_timeouts",

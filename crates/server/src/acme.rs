@@ -14,8 +14,8 @@ use crate::settings::{Certificate, CertificateError};
 /// The paths of http-01 begin with this (RFC 8555 section 8.3).
 pub(crate) const HTTP_PREFIX: &str = "/.well-known/acme-challenge/";
 
-/// The answers to open challenges, and the state of each name. The orders of one name have as many
-/// open challenges as a certificate has names: one.
+/// The answers to open challenges, and the state of each name. At most one challenge is open for
+/// each name.
 #[derive(Debug, Default)]
 pub struct Acme {
     /// Key authorizations by token.

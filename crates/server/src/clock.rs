@@ -50,6 +50,12 @@ impl Clock {
     }
 }
 
+/// Seconds since the UNIX epoch by the system's clock, which may jump: for times that other
+/// machines and earlier runs of the program have written.
+pub(crate) fn wall_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 /// The runtime's monotonic clock, for the deadlines of waits. Tests can stop it.
 pub(crate) fn instant() -> tokio::time::Instant {
     tokio::time::Instant::now()

@@ -101,10 +101,16 @@ pub enum FaceName {
     Http,
     /// The same over TLS.
     Https,
+    /// HTTP/3.
+    Http3,
     /// memcached's protocols.
     Memcached,
+    /// The same over TLS.
+    MemcachedTls,
     /// Redis's.
     Redis,
+    /// The same over TLS.
+    RedisTls,
 }
 
 impl fmt::Display for FaceName {
@@ -112,8 +118,11 @@ impl fmt::Display for FaceName {
         f.write_str(match self {
             FaceName::Http => "http",
             FaceName::Https => "https",
+            FaceName::Http3 => "http3",
             FaceName::Memcached => "memcached",
+            FaceName::MemcachedTls => "memcached+tls",
             FaceName::Redis => "redis",
+            FaceName::RedisTls => "redis+tls",
         })
     }
 }
@@ -209,15 +218,18 @@ impl Server {
                 counters: counters[number].clone(),
                 listeners: next(&mut sockets.http),
                 tls_listeners: next(&mut sockets.https),
+                quic: next(&mut sockets.quic),
             }),
             memcached: faces.memcached.as_ref().map(|shared| StartFace {
                 shared: shared.clone(),
                 listeners: next(&mut sockets.memcached),
+                tls_listeners: next(&mut sockets.memcached_tls),
             }),
             udp: next(&mut sockets.udp),
             redis: faces.redis.as_ref().map(|shared| StartFace {
                 shared: shared.clone(),
                 listeners: next(&mut sockets.redis),
+                tls_listeners: next(&mut sockets.redis_tls),
             }),
             commands,
             ready,
@@ -237,7 +249,7 @@ impl Server {
         Ok(())
     }
 
-    fn start_admin(&mut self, listeners: Vec<TcpListener>) -> io::Result<()> {
+    fn start_admin(&mut self, listeners: Vec<(TcpListener, bool)>) -> io::Result<()> {
         let Some(settings) = &self.settings.admin else { return Ok(()) };
         let start = admin::Start {
             settings: self.settings.clone(),

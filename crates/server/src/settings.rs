@@ -15,29 +15,33 @@ use std::{
 };
 
 pub use larder_proto::http::query::Pattern;
-use larder_proto::http2;
+use larder_proto::proxy_protocol;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
 mod acme;
 mod admin;
+mod client_auth;
 mod fastcgi;
 mod https;
 mod objects;
 mod patterns;
 mod remote;
 mod rules;
+mod streams;
 mod tracing;
 mod tree;
 
 pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
+pub use client_auth::{ClientAuth, ClientAuthError};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use https::{
-    Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TlsVersion,
+    Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TICKET_KEY_BYTES,
+    TlsVersion,
 };
 pub use objects::{
-    DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users,
+    DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
     WireProtocol,
 };
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
@@ -111,23 +115,6 @@ impl HttpSettings {
     pub fn announces(&self, address: IpAddr) -> bool {
         let trusted = || self.trusted_proxies.iter().any(|net| net.contains(address));
         self.proxy_protocol && trusted()
-    }
-
-    /// Limits of connections of HTTP/2. Bodies on their way to an origin take at most the window of
-    /// their connection.
-    pub(crate) fn http2_limits(&self) -> http2::Limits {
-        let limits = &self.limits;
-        http2::Limits {
-            concurrent_streams: limits.streams,
-            stream_window: 128 << 10,
-            connection_window: 256 << 10,
-            // Each field counts with 32 bytes more than it has (RFC 9113 section 6.5.2).
-            header_list_bytes: u32::try_from(limits.head_bytes + 32 * limits.fields)
-                .unwrap_or(u32::MAX),
-            block_bytes: limits.head_bytes,
-            connect_protocol: true,
-            ..http2::Limits::default()
-        }
     }
 }
 
@@ -302,6 +289,8 @@ pub struct Site {
     pub purge: Permission,
     /// Its pages are shared through the servers of the remote tier.
     pub remote: bool,
+    /// The certificates that its clients are asked for; None: they are not.
+    pub client_auth: Option<Arc<ClientAuth>>,
     /// The permission to see how an answer was made (`Larder-Debug`).
     pub debug: Permission,
     /// The policy where no rule sets another.
@@ -385,6 +374,9 @@ pub struct OriginSettings {
     pub host: String,
     /// TCP port; 0 for a unix socket and for files.
     pub port: u16,
+    /// Connections to it begin with a header of the PROXY protocol, which names no client: each is
+    /// for requests of many.
+    pub proxy_protocol: Option<proxy_protocol::Version>,
     /// `Host` sent to the origin; None: the client's.
     pub host_header: Option<String>,
     /// Time limit for the TCP connection.
@@ -430,6 +422,7 @@ impl Default for OriginSettings {
             scheme: OriginScheme::Http,
             host: "127.0.0.1".to_owned(),
             port: 80,
+            proxy_protocol: None,
             host_header: None,
             connect_timeout: Duration::from_secs(3),
             first_byte_timeout: Duration::from_secs(60),

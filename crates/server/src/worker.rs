@@ -20,12 +20,13 @@ use crate::{
         accept::Acceptor,
         conns::{Conns, WorkerShared},
         listen::Listener,
+        quic,
     },
     object::face::{Face, FaceAcceptor},
     redis,
     remote::Remote,
     request::{self, Peer},
-    settings::Settings,
+    settings::{FaceTls, Settings},
 };
 
 /// Commands to a worker.
@@ -62,12 +63,15 @@ pub(crate) struct StartHttp {
     pub(crate) listeners: Vec<Listener>,
     /// Of HTTPS.
     pub(crate) tls_listeners: Vec<Listener>,
+    /// Of HTTP/3.
+    pub(crate) quic: Vec<(UdpSocket, quic::Handover)>,
 }
 
 /// The arguments of a worker's object face.
 pub(crate) struct StartFace<S> {
     pub(crate) shared: Arc<S>,
     pub(crate) listeners: Vec<Listener>,
+    pub(crate) tls_listeners: Vec<Listener>,
 }
 
 /// The faces of a running worker.
@@ -105,16 +109,26 @@ async fn serve(start: Start) -> io::Result<()> {
     let conns = Conns::new(worker_shared)?;
     let mut faces = Faces::default();
     if let Some(http) = http {
-        faces.open_http(http, number, &conns, store, settings)?;
+        faces.open_http(http, number, &conns, store, settings.clone())?;
     }
-    if let Some(StartFace { shared, listeners }) = memcached {
-        let face = memcache::Face::new(&shared, number);
+    if let Some(start) = memcached {
+        let face = memcache::Face::new(&start.shared, number);
         faces.open_udp(&face, udp, conns.clock)?;
-        faces.memcached = Some(faces.open(face, &conns, listeners)?);
+        faces.memcached = Some(faces.open(
+            face,
+            &conns,
+            start,
+            settings.memcached.as_ref().and_then(|face| face.tls.as_ref()),
+        )?);
     }
-    if let Some(StartFace { shared, listeners }) = redis {
-        let face = redis::Face::new(&shared, number);
-        faces.redis = Some(faces.open(face, &conns, listeners)?);
+    if let Some(start) = redis {
+        let face = redis::Face::new(&start.shared, number);
+        faces.redis = Some(faces.open(
+            face,
+            &conns,
+            start,
+            settings.redis.as_ref().and_then(|face| face.tls.as_ref()),
+        )?);
     }
     let sweeper = conns.clone();
     spawn_local(async move { sweeper.sweep().await });
@@ -158,7 +172,7 @@ impl Faces {
         store: &'static Store,
         settings: Arc<Settings>,
     ) -> io::Result<()> {
-        let StartHttp { shared, counters, listeners, tls_listeners } = start;
+        let StartHttp { shared, counters, listeners, tls_listeners, quic } = start;
         let open = |tier| Remote::open(tier, number, store, conns.clock, shared.nonce());
         let remote = shared.remote.clone().map(open).transpose().map_err(io::Error::other)?;
         let pages =
@@ -175,10 +189,15 @@ impl Faces {
                 loop {
                     // HTTP listens on TCP only, so every peer has an address.
                     if let (stream, Some(address)) = acceptor.next().await {
-                        worker.admit(stream, Peer { address, secure: tls, tls, unnamed: false });
+                        worker.admit(stream, Peer::new(address, tls));
                     }
                 }
             }));
+        }
+        for (socket, handover) in quic {
+            // It goes on while the worker drains: its connections have no tasks of their own.
+            let service = http::h3::Http3(worker.clone());
+            spawn_local(quic::Endpoint::new(socket, handover, service)?.run());
         }
         self.http = Some(worker);
         Ok(())
@@ -188,13 +207,16 @@ impl Faces {
         &mut self,
         face: Rc<F>,
         conns: &Rc<Conns>,
-        listeners: Vec<Listener>,
+        start: StartFace<F::Shared>,
+        tls: Option<&FaceTls>,
     ) -> io::Result<Rc<FaceAcceptor<F>>> {
         let acceptor = FaceAcceptor::new(face, conns.clone());
-        for listener in listeners {
-            self.accepting.push(spawn_local(
-                acceptor.clone().accept(Acceptor::open(listener, &conns.reactor)?),
-            ));
+        acceptor.reload(tls);
+        let plain = start.listeners.into_iter().map(|listener| (listener, false));
+        let secured = start.tls_listeners.into_iter().map(|listener| (listener, true));
+        for (listener, tls) in plain.chain(secured) {
+            let listener = Acceptor::open(listener, &conns.reactor)?;
+            self.accepting.push(spawn_local(acceptor.clone().accept(listener, tls)));
         }
         Ok(acceptor)
     }
@@ -213,14 +235,14 @@ impl Faces {
     }
 
     fn reload(&self, settings: Arc<Settings>) {
-        if let Some(http) = &self.http {
-            http.reload(settings);
-        }
         if let Some(memcached) = &self.memcached {
-            memcached.reload();
+            memcached.reload(settings.memcached.as_ref().and_then(|face| face.tls.as_ref()));
         }
         if let Some(redis) = &self.redis {
-            redis.reload();
+            redis.reload(settings.redis.as_ref().and_then(|face| face.tls.as_ref()));
+        }
+        if let Some(http) = &self.http {
+            http.reload(settings);
         }
     }
 }

@@ -31,6 +31,8 @@ fn full() -> Snapshot {
         origins: vec![origin],
         why_missed: one("uri-miss"),
         not_stored: one("private"),
+        tls_failures: one("no-tls"),
+        http2_floods: one("pings"),
         rejected: one("line_end"),
         ..Http::default()
     };

@@ -149,6 +149,11 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     json_field(out, "referer", record.referer);
     json_field(out, "user_agent", record.user_agent);
     json_field(out, "cache_status", record.cache_status);
+    json_field(out, "tls_version", record.tls.map(|tls| tls.version.as_bytes()));
+    json_field(out, "tls_cipher", record.tls.map(|tls| tls.cipher.as_bytes()));
+    json_key(out, "tls_resumed");
+    let resumed = record.tls.map_or("null", |tls| if tls.resumed { "true" } else { "false" });
+    out.extend_from_slice(resumed.as_bytes());
     out.push(b'}');
 }
 
@@ -188,7 +193,7 @@ mod tests {
     use std::net::IpAddr;
 
     use super::{
-        super::{Hierarchy, ResultCode},
+        super::{Hierarchy, ResultCode, Tls},
         *,
     };
 
@@ -214,6 +219,7 @@ mod tests {
             referer: Some(b"http://www.example.com/start.html"),
             user_agent: Some(b"Mozilla/4.08 [en] (Win98; I ;Nav)"),
             cache_status: Some(b"larder; fwd=miss; stored"),
+            tls: Some(Tls { version: "TLSv1.3", cipher: "TLS_AES_128_GCM_SHA256", resumed: true }),
         }
     }
 
@@ -233,6 +239,7 @@ mod tests {
             referer: None,
             user_agent: None,
             cache_status: None,
+            tls: None,
             ..record()
         }
     }
@@ -294,16 +301,17 @@ mod tests {
             "bytes": 2626, "body_bytes": 2326, "result": "TCP_MISS", "hierarchy": "HIER_DIRECT", "peer": "10.1.2.3",
             "content_type": "text/html; charset=utf-8", "user": "frank",
             "referer": "http://www.example.com/start.html", "user_agent": "Mozilla/4.08 [en] (Win98; I ;Nav)",
-            "cache_status": "larder; fwd=miss; stored",
+            "cache_status": "larder; fwd=miss; stored", "tls_version": "TLSv1.3",
+            "tls_cipher": "TLS_AES_128_GCM_SHA256", "tls_resumed": true,
         });
         assert_eq!(value, expected);
         let value: serde_json::Value =
             serde_json::from_str(&written(LogFormat::Json, &nothing_known())).expect("JSON");
         assert_eq!(
-            (&value["peer"], &value["user"]),
+            (&value["peer"], &value["tls_resumed"]),
             (&serde_json::Value::Null, &serde_json::Value::Null)
         );
-        assert_eq!(value.as_object().expect("object").len(), 17);
+        assert_eq!(value.as_object().expect("object").len(), 20);
     }
 
     #[test]

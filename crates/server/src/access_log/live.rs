@@ -103,6 +103,11 @@ impl LiveFeed {
             hierarchy,
             content_type: record.content_type.map(text),
             cache_status: record.cache_status.map(text),
+            http_version: record.http_version.to_owned(),
+            tls: record.tls.map(|tls| {
+                let resumed = if tls.resumed { " resumed" } else { "" };
+                format!("{} {}{resumed}", tls.version, tls.cipher)
+            }),
         });
     }
 }

@@ -32,7 +32,7 @@ use std::{
 use larder_metrics::LogFigures;
 use parking_lot::Mutex;
 
-pub use record::{Hierarchy, Record, ResultCode};
+pub use record::{Hierarchy, Record, ResultCode, Tls};
 pub use worker::WorkerLog;
 
 use self::writer::{Message, Shared, Sink, Writer};

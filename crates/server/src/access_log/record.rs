@@ -37,6 +37,19 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The Cache-Status of the response (RFC 9211).
     pub cache_status: Option<&'a [u8]>,
+    /// None: the connection is not TLS.
+    pub tls: Option<Tls>,
+}
+
+/// The TLS of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Tls {
+    /// `TLSv1.3` and the like.
+    pub version: &'static str,
+    /// The cipher suite, as IANA names it.
+    pub cipher: &'static str,
+    /// The client had a ticket.
+    pub resumed: bool,
 }
 
 /// The result of a request in the cache, in Squid's words, so that existing tools work.

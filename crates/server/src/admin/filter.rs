@@ -155,7 +155,7 @@ mod tests {
             outcome: Outcome::Error.as_str().into(),
             hierarchy: String::new(),
             content_type: None,
-            cache_status: None,
+            ..LogLine::default()
         };
         Filter::of(&format!("/?{query}").parse().expect("a URI")).expect(query).wants(&line)
     }

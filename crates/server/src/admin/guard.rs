@@ -153,6 +153,7 @@ mod tests {
     fn settings(hosts: &[&str]) -> AdminSettings {
         AdminSettings {
             listen: Vec::new(),
+            tls: None,
             token: None,
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
             read: ReadAccess::Open,

@@ -50,11 +50,14 @@ use larder_metrics::History;
 use larder_store::Store;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
 
 use crate::{
     clock::{Clock, Ms},
     measure::Registry,
-    memcache, redis, request,
+    memcache,
+    net::tls::face_config,
+    redis, request,
     settings::{AdminSettings, Secret, Settings},
     worker::Command,
 };
@@ -69,7 +72,8 @@ const END: Duration = Duration::from_secs(1);
 /// The arguments of the admin thread.
 pub(crate) struct Start {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) listeners: Vec<std::net::TcpListener>,
+    /// With true: of TLS.
+    pub(crate) listeners: Vec<(std::net::TcpListener, bool)>,
     pub(crate) clock: Clock,
     pub(crate) store: &'static Store,
     pub(crate) registry: Arc<Registry>,
@@ -84,6 +88,8 @@ pub(crate) struct Start {
 pub(crate) struct App {
     settings: RwLock<Arc<Settings>>,
     admin: RwLock<Arc<AdminSettings>>,
+    /// For connections from now on; None: TLS is not spoken.
+    tls: RwLock<Option<TlsAcceptor>>,
     /// The token if the configuration has none.
     random: Secret,
     clock: Clock,
@@ -141,15 +147,15 @@ impl App {
 pub(crate) struct Admin {
     app: Arc<App>,
     thread: Option<JoinHandle<()>>,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<(SocketAddr, bool)>,
     token: String,
 }
 
 /// The addresses and token of the admin interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminView {
-    /// Its addresses, with the ports that the system chose.
-    pub addresses: Vec<SocketAddr>,
+    /// Its addresses, with the ports that the system chose; with true over TLS.
+    pub addresses: Vec<(SocketAddr, bool)>,
     /// The token of this run; None: the configuration has one.
     pub token: Option<String>,
 }
@@ -162,14 +168,15 @@ impl Admin {
         let addresses = start
             .listeners
             .iter()
-            .map(std::net::TcpListener::local_addr)
-            .collect::<Result<_, _>>()?;
+            .map(|(listener, tls)| Ok((listener.local_addr()?, *tls)))
+            .collect::<io::Result<_>>()?;
         start.registry.set_name(admin.name.clone());
         let live = start.http.as_ref().and_then(|http| http.live.get());
         let tail = live.map(|live| tail::Tail::new(live.clone()));
         let app = Arc::new(App {
             tail,
             settings: RwLock::new(start.settings),
+            tls: RwLock::new(acceptor(&admin).transpose().map_err(io::Error::other)?),
             admin: RwLock::new(Arc::new(admin)),
             random,
             clock: start.clock,
@@ -205,6 +212,10 @@ impl Admin {
     /// Takes new settings, with the token.
     pub(crate) fn reload(&self, settings: &Arc<Settings>) {
         if let Some(admin) = &settings.admin {
+            // The certificate in use stays where the new one cannot be used.
+            if let Some(Ok(acceptor)) = acceptor(admin) {
+                *self.app.tls.write() = Some(acceptor);
+            }
             *self.app.admin.write() = Arc::new(admin.clone());
         }
         *self.app.settings.write() = settings.clone();
@@ -223,6 +234,11 @@ impl Admin {
             join(thread, END);
         }
     }
+}
+
+/// Takes TLS off connections; None: it is not spoken.
+fn acceptor(admin: &AdminSettings) -> Option<Result<TlsAcceptor, rustls::Error>> {
+    Some(face_config(admin.tls.as_ref()?).map(TlsAcceptor::from))
 }
 
 /// Waits for the end of a thread, at most about this long. Returns whether it ended.

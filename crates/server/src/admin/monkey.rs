@@ -36,6 +36,9 @@ const FILES: usize = 1000;
 /// Milliseconds of the history that are read for the requests of the last second.
 const LATELY: u64 = 3000;
 
+const ADD: &str = "/cache/add/";
+const RESET: &str = "/cache/reset/";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Params {
@@ -95,7 +98,7 @@ pub(super) async fn add(
     request: Request,
 ) -> Result<Response, Refused> {
     enabled(&app)?;
-    let place = place(&app, &host_of(&request), request.uri(), &escaped(&path))?;
+    let place = place(&app, &host_of(&request), request.uri(), spelled(request.uri(), ADD))?;
     let (parts, body) = request.into_parts();
     let body = pages::upload(&app, body).await?;
     let mut headers = parts.headers;
@@ -118,7 +121,7 @@ pub(super) async fn reset(
     request: Request,
 ) -> Result<Response, Refused> {
     enabled(&app)?;
-    let place = place(&app, &host_of(&request), request.uri(), &escaped(&path))?;
+    let place = place(&app, &host_of(&request), request.uri(), spelled(request.uri(), RESET))?;
     let shared = http(&app)?;
     let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), false);
     let found = purger.page(&keys(&place.host, place.port, &place.path)).await;
@@ -127,10 +130,8 @@ pub(super) async fn reset(
     Ok(answer::json(&json!({"reset": format!("/{path}"), "purged": u64::from(found)})))
 }
 
-/// Encodes a path again, as the router decodes it.
-fn escaped(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
-    let escape =
-        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    path.bytes().map(escape).collect()
+/// The path below the route, as the request spells it: pages are keyed by the spelling of their
+/// requests.
+fn spelled<'a>(uri: &'a Uri, route: &str) -> &'a str {
+    uri.path().strip_prefix(route).unwrap_or_default()
 }

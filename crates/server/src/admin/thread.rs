@@ -10,7 +10,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
     sync::Semaphore,
 };
 
@@ -34,16 +35,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Peer(pub(super) SocketAddr);
 
 /// The body of the thread. Returns when told to stop.
-pub(super) fn run(app: &Arc<App>, listeners: Vec<std::net::TcpListener>) -> io::Result<()> {
+pub(super) fn run(app: &Arc<App>, listeners: Vec<(std::net::TcpListener, bool)>) -> io::Result<()> {
     // Workers have priority if the processors are busy. The thread runs even if this fails.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let router = routes::router(app.clone());
         let permits = Arc::new(Semaphore::new(app.admin().connections));
-        for listener in listeners {
+        for (listener, tls) in listeners {
+            let secured = tls.then(|| app.clone());
             let listener = TcpListener::from_std(listener)?;
-            tokio::spawn(accept(listener, router.clone(), permits.clone()));
+            tokio::spawn(accept(listener, secured, router.clone(), permits.clone()));
         }
         app.start_tasks();
         app.stopped().await;
@@ -51,7 +53,13 @@ pub(super) fn run(app: &Arc<App>, listeners: Vec<std::net::TcpListener>) -> io::
     })
 }
 
-async fn accept(listener: TcpListener, router: Router, permits: Arc<Semaphore>) {
+/// `secured`: connections are TLS, by its present certificate.
+async fn accept(
+    listener: TcpListener,
+    secured: Option<Arc<App>>,
+    router: Router,
+    permits: Arc<Semaphore>,
+) {
     let service = TowerToHyperService::new(router);
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -64,15 +72,30 @@ async fn accept(listener: TcpListener, router: Router, permits: Arc<Semaphore>) 
         // A connection beyond the limit is closed; clients try again.
         let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
         let service = service.clone();
+        let tls = secured.as_ref().map(|app| app.tls.read().clone());
         tokio::spawn(async move {
-            serve(stream, peer, service).await;
+            let _ = stream.set_nodelay(true);
+            let stream = WriteTimeout::new(stream);
+            match tls {
+                None => serve(stream, peer, service).await,
+                Some(None) => {}
+                Some(Some(acceptor)) => {
+                    let shaken = tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream));
+                    if let Ok(Ok(stream)) = shaken.await {
+                        serve(stream, peer, service).await;
+                    }
+                }
+            }
             drop(permit);
         });
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, service: TowerToHyperService<Router>) {
-    let _ = stream.set_nodelay(true);
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    service: TowerToHyperService<Router>,
+) {
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         service.call(Request::from(request))
@@ -81,5 +104,5 @@ async fn serve(stream: TcpStream, peer: SocketAddr, service: TowerToHyperService
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder.max_buf_size(HEAD_BYTES).max_headers(FIELDS);
     // Errors of a connection concern its client only.
-    let _ = builder.serve_connection(TokioIo::new(WriteTimeout::new(stream)), answer).await;
+    let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
 }

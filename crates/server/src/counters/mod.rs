@@ -6,7 +6,7 @@
 //! | `mod.rs` | the set, and its sums as figures |
 //! | `sites.rs` | requests by site: outcome, status, bytes, time |
 //! | `named.rs` | counters by name, at most 256 names |
-//! | `reasons.rs` | why requests were forwarded, responses not stored, requests rejected |
+//! | `reasons.rs` | why requests were forwarded, responses not stored, requests and handshakes refused |
 //! | `timing.rs` | the time of answers, one reading of the clock for a batch |
 
 mod named;
@@ -24,13 +24,13 @@ use std::{
 };
 
 use larder_metrics::{Http, HttpCounters, Origin, SampledUrls, Site};
-use larder_proto::http::RejectReason;
+use larder_proto::{http::RejectReason, http2::Flood};
 
-use crate::{origin::OriginCounters, settings::Settings};
+use crate::{net::tls::TlsFailure, origin::OriginCounters, settings::Settings};
 
 use self::{
     named::Named,
-    reasons::{ForwardReasons, NotStored, RejectReasons},
+    reasons::{ForwardReasons, NotStored, Reasons},
     sites::{SiteCounters, SiteSums},
 };
 pub(crate) use self::{
@@ -46,7 +46,11 @@ pub(crate) struct Counters {
     /// Bytes of the copies from which large pages are sent, now.
     pub(crate) sendfile_cache: Arc<AtomicU64>,
     /// Rejected requests.
-    rejected: RejectReasons,
+    rejected: Reasons<RejectReason>,
+    /// Connections that failed for TLS.
+    pub(crate) tls_failures: Reasons<TlsFailure>,
+    /// Connections of HTTP/2 that ended as a flood.
+    pub(crate) http2_floods: Reasons<Flood>,
     /// Requests by site.
     pub(crate) sites: Named<SiteCounters>,
     /// Requests to origins.
@@ -89,6 +93,8 @@ pub(crate) fn figures(workers: &[Arc<Counters>], settings: &Settings, open: u64)
         worker.forwards.add_to(&mut http.why_missed);
         worker.not_stored.add_to(&mut http.not_stored);
         worker.rejected.add_to(&mut http.rejected);
+        worker.tls_failures.add_to(&mut http.tls_failures);
+        worker.http2_floods.add_to(&mut http.http2_floods);
         http.sendfile_cache += worker.sendfile_cache.load(Relaxed);
         for (name, counters) in worker.origins.all() {
             let new = || Origin { name: (*name).to_owned(), ..Origin::default() };

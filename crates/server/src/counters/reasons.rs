@@ -1,30 +1,65 @@
 //! Counters by reason.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, marker::PhantomData};
 
 use larder_metrics::{Counter, Counts};
-use larder_proto::{http::RejectReason, rules::Forward};
+use larder_proto::{http::RejectReason, http2::Flood, rules::Forward};
 use parking_lot::Mutex;
 
-/// Requests that could not be read, by reason.
-#[derive(Debug)]
-pub(crate) struct RejectReasons([Counter; RejectReason::COUNT]);
+use crate::net::tls::TlsFailure;
 
-impl Default for RejectReasons {
+/// One of a few reasons.
+pub(crate) trait Reason: Copy + 'static {
+    /// Every reason, in the order of their numbers.
+    const ALL: &'static [Self];
+
+    fn number(self) -> usize;
+
+    /// Its word in the figures.
+    fn word(self) -> &'static str;
+}
+
+macro_rules! reasons {
+    ($($kind:ident)*) => {$(
+        impl Reason for $kind {
+            const ALL: &'static [Self] = $kind::ALL;
+
+            fn number(self) -> usize {
+                self as usize
+            }
+
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
+        }
+    )*};
+}
+
+reasons! { RejectReason Flood TlsFailure }
+
+/// Counters by reason.
+#[derive(Debug)]
+pub(crate) struct Reasons<R> {
+    counters: Box<[Counter]>,
+    reasons: PhantomData<R>,
+}
+
+impl<R: Reason> Default for Reasons<R> {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Counter::default()))
+        let counters = R::ALL.iter().map(|_| Counter::default()).collect();
+        Self { counters, reasons: PhantomData }
     }
 }
 
-impl RejectReasons {
+impl<R: Reason> Reasons<R> {
     /// Counts one.
-    pub(crate) fn one(&self, reason: RejectReason) {
-        self.0[reason.index()].one();
+    pub(crate) fn one(&self, reason: R) {
+        self.counters[reason.number()].one();
     }
 
     pub(super) fn add_to(&self, sums: &mut Counts) {
-        for reason in RejectReason::ALL {
-            sums.add(reason.as_str(), self.0[reason.index()].get());
+        for reason in R::ALL {
+            sums.add(reason.word(), self.counters[reason.number()].get());
         }
     }
 }

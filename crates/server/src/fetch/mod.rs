@@ -120,7 +120,8 @@ pub(crate) async fn fetch(
     let mut plan = plan;
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
-    let solo = plan.solo || !joins(request, &plan);
+    let by_get = is_converted(request, route, &plan);
+    let solo = plan.solo || !(joins(request, &plan) || by_get);
     let key = plan.variant.as_deref().unwrap_or(&route.key);
     let flights = &request.pages.shared.flights;
     let lead = if solo {
@@ -140,7 +141,12 @@ pub(crate) async fn fetch(
     }
     let why = plan.why;
     let found = plan.held.is_some();
-    let (outgoing, keep) = prepare(request, route, plan, solo, wants_part(request));
+    let range = wants_part(request) && !by_get;
+    let (mut outgoing, mut keep) = prepare(request, route, plan, solo, range);
+    if by_get {
+        outgoing.method = http::Method::GET;
+        keep.head = Rc::new(keep.head.as_get());
+    }
     let mut result = lead_to_end(request, route, lead, outgoing, interim, Some(keep)).await;
     if let FetchResult::Response(reply) = &mut result {
         (reply.why, reply.found) = (why, found);
@@ -164,6 +170,17 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
         && request.head.method == Method::Get
         && known.range().is_none()
         && known.authorization().is_none()
+}
+
+/// Whether a HEAD is sent as a GET, so that the page is kept. The page that is stored, even if it
+/// is stale, can be judged by the answer to a HEAD (RFC 9111 section 4.3.5).
+fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
+    request.is_head()
+        && route.policy.convert_head
+        && plan.store
+        && !plan.solo
+        && plan.held.is_none()
+        && request.head.known.authorization().is_none()
 }
 
 /// Between the lookup and the lead somebody else may have landed.
@@ -403,7 +420,7 @@ fn spawn(
         address: request.client(),
         keep,
         policy: Arc::clone(&route.policy),
-        head: request.is_head(),
+        head: outgoing.method == http::Method::HEAD,
         lease: std::cell::RefCell::default(),
     };
     spawn_local(job::run(job, outgoing));

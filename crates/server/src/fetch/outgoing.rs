@@ -28,6 +28,7 @@ pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<
         trusted: request.trusted(),
         chain: &chain,
         traced: request.trace.is_some(),
+        certificate: request.certificate(),
     };
     let ignored = |cookie: &Cookie<'_>| route.policy.ignores_cookie(cookie);
     let lines = forward::head(&received, &route.policy.forwarded(&ignored), mode);

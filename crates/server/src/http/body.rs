@@ -18,7 +18,7 @@ use crate::{
     request::pages::Pages,
     wire::{
         h1,
-        h2::{BodyPiece, Stream},
+        stream::{BodyPiece, Stream},
     },
 };
 
@@ -39,7 +39,8 @@ pub(crate) enum BodyError {
 /// The received part of a request's body, and the way by which the rest comes.
 pub(crate) enum Received<'c> {
     H1(Buffer<'c>),
-    H2(&'c Rc<Stream>),
+    /// Of HTTP/2 or 3.
+    Stream(&'c Rc<Stream>),
 }
 
 /// Received bytes, of which those before `at` are used up, and the socket.
@@ -76,7 +77,7 @@ impl<'i, 'c> Incoming<'i, 'c> {
         // A client that has begun to send does not wait.
         let waits = match &*received {
             Received::H1(buffer) => buffer.unread().is_empty(),
-            Received::H2(stream) => !stream.has_begun_to_receive(),
+            Received::Stream(stream) => !stream.has_begun_to_receive(),
         };
         let terms = Terms {
             pages: exchange.request.pages.clone(),
@@ -101,7 +102,7 @@ impl<'i, 'c> Incoming<'i, 'c> {
                 }
                 Ok(())
             }
-            Received::H2(stream) => {
+            Received::Stream(stream) => {
                 while !stream.has(length) {
                     stream.credit_waiting();
                     self.terms.more_of(stream).await?;
@@ -128,7 +129,7 @@ impl<'i, 'c> Incoming<'i, 'c> {
             (Received::H1(buffer), BodyFraming::Chunked) => {
                 terms.pump_chunked(buffer, &frames).await
             }
-            (Received::H2(stream), _) => terms.pump_stream(stream, &frames).await,
+            (Received::Stream(stream), _) => terms.pump_stream(stream, &frames).await,
         };
         if done.is_err() {
             let _ = frames.send(BodyFrame::Failed).await;

@@ -25,6 +25,7 @@ use crate::{
         slot::{Connection, Next},
         socket::{Ended, Socket, Watch},
         stream::Stream,
+        tls::TlsFailure,
     },
     request::{Detached, Peer, Request, pages::Config},
     wire::Wire,
@@ -155,6 +156,10 @@ impl Connection for Conn {
             return self.ended_h2(&ended);
         }
         self.socket.watch.forgive();
+        if self.socket.stream.is_handshaking() {
+            self.worker.pages.counters.tls_failures.one(TlsFailure::Timeout);
+            return Next::Close;
+        }
         if self.unread() == 0 {
             // A request may have arrived meanwhile: closing would reset it.
             return match self.receive() {
@@ -194,9 +199,9 @@ impl Conn {
         Box::new(Self {
             worker,
             socket: Socket { stream, watch },
+            may_be_h2: http.h2c && !peer.tls,
             peer,
             proxied,
-            may_be_h2: http.h2c && !peer.tls,
             buffers: None,
             h2: None,
             _open: open,
@@ -323,7 +328,8 @@ impl Conn {
             Ok(Parsed::Partial) => Turn::NeedMore,
             Ok(Parsed::Complete(head)) => {
                 let (worker, raw) = (&self.worker, &unread[..head.len]);
-                let request = Request::new(&worker.pages, config, self.peer, &head, raw, since);
+                let request =
+                    Request::new(&worker.pages, config, self.peer.clone(), &head, raw, since);
                 let exchange = Exchange::new(request, worker);
                 match flow::now(&exchange, &mut buffers.out) {
                     Now::Answered { keep } => {

@@ -3,7 +3,7 @@
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{
-        Method,
+        Method, Version,
         multipart::Multipart,
         range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
@@ -401,8 +401,8 @@ pub(super) fn content_type(head: &[u8]) -> Option<Vec<u8>> {
     field(head, "content-type").map(<[u8]>::to_vec)
 }
 
-/// HSTS, Connection, what `Larder-Debug` asked for, and the empty line. `origin`: the head as the
-/// origin sent it.
+/// HSTS, Alt-Svc, Connection, what `Larder-Debug` asked for, and the empty line. `origin`: the head
+/// as the origin sent it.
 pub(super) fn end_head(
     exchange: &Exchange<'_, '_>,
     mut head: HeadWriter<'_>,
@@ -417,7 +417,15 @@ pub(super) fn end_head(
     {
         head.line("Strict-Transport-Security", hsts.as_bytes());
     }
-    head.connection(exchange.request.head.version, keep);
+    let version = exchange.request.head.version;
+    if let Some(alternative) = &exchange.request.config.alt_svc
+        && exchange.request.peer.tls
+        && version != Version::Http3
+        && field(origin, "alt-svc").is_none()
+    {
+        head.line("Alt-Svc", alternative.as_bytes());
+    }
+    head.connection(version, keep);
     super::debug::line(&exchange.request, &mut head);
     head.end();
 }

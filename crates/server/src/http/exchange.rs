@@ -18,7 +18,7 @@ use crate::{
         socket::{Ended, Socket},
     },
     request::Request,
-    wire::{Wire, h1::HeadWriter, h2::Stream, meta},
+    wire::{Wire, h1::HeadWriter, meta, stream::Stream},
 };
 
 /// The client's side of a request that waits.
@@ -40,9 +40,9 @@ impl<'c> Active<'c> {
         Self { wire: Wire::H1(socket), out, body: Received::H1(Buffer { socket, buf, at }) }
     }
 
-    /// Of HTTP/2.
-    pub(crate) fn h2(stream: &'c Rc<Stream>, out: &'c mut Out) -> Self {
-        Self { wire: Wire::H2(stream), out, body: Received::H2(stream) }
+    /// Of HTTP/2 or 3.
+    pub(crate) fn stream(stream: &'c Rc<Stream>, out: &'c mut Out) -> Self {
+        Self { wire: Wire::Stream(stream), out, body: Received::Stream(stream) }
     }
 }
 

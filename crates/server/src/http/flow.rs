@@ -27,7 +27,7 @@ use crate::{
     clock::Ms,
     fetch::{self, FetchResult, Plan},
     http::{
-        challenge, debug,
+        admittance, challenge, debug,
         deliver::{self, Served},
         exchange::{Active, Exchange},
         hints,
@@ -81,8 +81,9 @@ impl Now {
 /// Answers what can be answered at once.
 pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     if exchange.request.config.looks_first
-        && let Some(keep) =
-            challenge::answer(exchange, out).or_else(|| redirect::to_https(exchange, out))
+        && let Some(keep) = challenge::answer(exchange, out)
+            .or_else(|| redirect::to_https(exchange, out))
+            .or_else(|| admittance::refuse(exchange, out))
     {
         return Now::Answered { keep };
     }

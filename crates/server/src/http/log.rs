@@ -7,7 +7,7 @@ use larder_metrics::{HotUrls, Outcome, Seen, Source};
 
 use super::{deliver::Delivered, exchange::Exchange};
 use crate::{
-    access_log::{Hierarchy, Record, ResultCode, WorkerLog, live::LiveFeed},
+    access_log::{Hierarchy, Record, ResultCode, Tls, WorkerLog, live::LiveFeed},
     clock::Clock,
     http::worker::Worker,
     trace::{Kind, RequestAttributes, Span, TraceIds, Tracer, cut},
@@ -90,10 +90,15 @@ fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str
         result: delivered.result,
         hierarchy: delivered.hierarchy,
         content_type: delivered.content_type.as_deref(),
-        user: None,
+        user: exchange.request.certificate().map(|certificate| certificate.subject.as_bytes()),
         referer: head.known.referer(),
         user_agent: head.known.user_agent(),
         cache_status: delivered.cache_status.as_deref(),
+        tls: exchange.request.peer.negotiated.map(|negotiated| Tls {
+            version: negotiated.version(),
+            cipher: negotiated.cipher(),
+            resumed: negotiated.resumed,
+        }),
     }
 }
 
@@ -156,6 +161,7 @@ fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: 
         referer: None,
         user_agent: None,
         cache_status: None,
+        tls: None,
     });
 }
 

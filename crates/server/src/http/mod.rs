@@ -1,9 +1,11 @@
 //! HTTP, the clients' side: from a connection to an answer.
 //!
-//! `conn` is a connection, `opening` its first bytes, `h2` its HTTP/2; `flow` is a request's life;
-//! `deliver` (from the store) and `reply` (as it streams by) send the page that was looked up or
-//! fetched; `wire` owns the bytes.
+//! `conn` is a connection, `opening` its first bytes, `h2` its HTTP/2; `h3` is a connection of
+//! HTTP/3, `streams` what these two share; `flow` is a request's life; `deliver` (from the store)
+//! and `reply` (as it streams by) send the page that was looked up or fetched; `wire` owns the
+//! bytes.
 
+mod admittance;
 mod body;
 mod challenge;
 mod conn;
@@ -12,6 +14,7 @@ mod deliver;
 mod exchange;
 mod flow;
 pub(crate) mod h2;
+pub(crate) mod h3;
 mod hints;
 mod log;
 mod opening;
@@ -21,5 +24,7 @@ mod purge;
 mod redirect;
 mod refuse;
 mod reply;
+mod stall;
+mod streams;
 mod tunnel;
 pub(crate) mod worker;

@@ -16,6 +16,7 @@ use crate::{
         slot::Next,
         socket::{Socket, Watch},
         stream::Stream,
+        tls::TlsFailure,
     },
 };
 
@@ -34,6 +35,14 @@ pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>
     let mut buffers = worker.conns.take_buffers();
     linger(worker, &Socket { stream, watch }, &mut buffers.buf).await;
     worker.conns.give_buffers(buffers);
+}
+
+/// Nothing more comes.
+fn is_end(received: &io::Result<usize>) -> bool {
+    match received {
+        Ok(received) => *received == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
 }
 
 impl Conn {
@@ -65,12 +74,14 @@ impl Conn {
         let counters = &self.worker.pages.counters;
         if let Some(handshake) = stream.take_handshake() {
             counters.tls_handshakes.one();
-            if handshake.resumed {
+            self.peer.negotiated = handshake.negotiated;
+            if handshake.negotiated.is_some_and(|negotiated| negotiated.resumed) {
                 counters.tls_resumed.one();
             }
             if handshake.challenge {
                 return Some(Next::Task(Todo::Close(Timing::default())));
             }
+            self.peer.client = handshake.client.map(Rc::new);
             let h2 = handshake.h2;
             let limits = &self.worker.pages.config().settings.http.limits;
             let idle = limits.idle_timeout.as_millis() as Ms;
@@ -78,10 +89,14 @@ impl Conn {
             if h2 {
                 self.begin_h2();
             }
-        } else if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
-            counters.tls_failures.one();
+        } else if let Err(error) = received
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            counters.tls_failures.one(TlsFailure::of(error));
+        } else if is_end(received) && stream.is_handshaking() {
+            counters.tls_failures.one(TlsFailure::Closed);
         } else if stream.lacks_tls() && matches!(received, Ok(1..)) {
-            counters.tls_failures.one();
+            counters.tls_failures.one(TlsFailure::NoTls);
             self.refuse(400, "this port speaks TLS: use https");
             return Some(Next::Task(Todo::Close(Timing::default())));
         }

@@ -65,6 +65,16 @@ pub(super) fn refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refu
     let keep = exchange.keep()
         && exchange.request.head.framing == BodyFraming::None
         && exchange.request.head.method != Method::Connect;
+    refusal_keeping(exchange, out, refusal, keep)
+}
+
+/// The same, and whether another request may follow on the connection.
+pub(super) fn refusal_keeping(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    refusal: &Refusal,
+    keep: bool,
+) -> bool {
     let before = out.pending();
     compose(out.scratch(), exchange.request.now(), refusal.0, refusal.1, exchange.answered(keep));
     let mut delivered = Delivered::own(refusal.0, out.pending() - before);

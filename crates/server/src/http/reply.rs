@@ -22,7 +22,6 @@ use crate::{
     },
 };
 use hyper::upgrade::OnUpgrade;
-use larder_proto::http::Version;
 use larder_proto::rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip};
 
 /// How an answer ended.
@@ -123,8 +122,8 @@ fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Deliver
     if precondition == Precondition::NotModified {
         head.stored_as(304, &answer.head, |name| !strip::sent_with_304(name));
         delivered.status = 304;
-    } else if let (Source::Tunnel(..), Version::Http2) = (&reply.source, version) {
-        // The stream itself is the tunnel (RFC 8441 section 5).
+    } else if matches!(reply.source, Source::Tunnel(..)) && version.has_streams() {
+        // The stream itself is the tunnel (RFC 8441 section 5, RFC 9220).
         head.stored_as(200, &answer.head, |name| name.eq_ignore_ascii_case("sec-websocket-accept"));
     } else {
         head.stored(&answer.head);

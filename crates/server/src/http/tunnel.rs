@@ -14,7 +14,7 @@ use crate::{
         log::finish,
     },
     net::{out::Out, socket::Ended},
-    wire::h2::{BodyPiece, Stream},
+    wire::stream::{BodyPiece, Stream},
 };
 
 /// Room for what is read from the origin at a time.
@@ -47,7 +47,7 @@ pub(crate) async fn run(
             exchange.request.pages.counters.bytes_out.add(down);
             down
         }
-        Received::H2(stream) => {
+        Received::Stream(stream) => {
             out.scratch().extend_from_slice(&tunnel.early);
             let (mut read, mut write) = tokio::io::split(tunnel.stream);
             let client_to_origin = upload(stream, &mut write);
@@ -62,7 +62,7 @@ pub(crate) async fn run(
     Ok(false)
 }
 
-/// From a stream of HTTP/2 to the origin, until the client ends it. Returns how many bytes.
+/// From a stream of HTTP/2 or 3 to the origin, until the client ends it. Returns how many bytes.
 async fn upload(stream: &Rc<Stream>, origin: &mut (impl AsyncWrite + Unpin)) -> Result<u64, Ended> {
     let mut bytes = 0;
     loop {
@@ -82,7 +82,7 @@ async fn upload(stream: &Rc<Stream>, origin: &mut (impl AsyncWrite + Unpin)) -> 
     }
 }
 
-/// From the origin to a stream of HTTP/2, until the origin ends it. Returns how many bytes.
+/// From the origin to a stream of HTTP/2 or 3, until the origin ends it. Returns how many bytes.
 async fn download(
     stream: &Rc<Stream>,
     out: &mut Out,

@@ -8,7 +8,6 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use rustls::ServerConfig;
 use tokio::task::spawn_local;
 
 use crate::{
@@ -20,14 +19,14 @@ use crate::{
         out::Out,
         sendfile::SendfileCache,
         slot::Slot,
-        socket::{Ended, Pace},
+        socket::{Ended, Pace, Watch},
         stream::Stream,
-        tls::server_config,
+        tls::Configs,
     },
     settings::Settings,
 };
 use crate::{
-    http::{conn::Conn, h2, opening},
+    http::{conn::Conn, h2, h3, opening},
     request::{Peer, pages::Pages},
     wire::Wire,
 };
@@ -49,8 +48,12 @@ pub(crate) struct Worker {
     /// Memory for a round of HTTP/2.
     pub(crate) h2: Cell<Option<Box<h2::Scratch>>>,
     refusing: Cell<usize>,
+    /// Memory for a look at a connection of HTTP/3.
+    pub(crate) h3: Cell<Option<Box<h3::Scratch>>>,
     /// For connections from now on; None: HTTPS is not served.
-    tls: RefCell<Option<Arc<ServerConfig>>>,
+    tls: RefCell<Option<Arc<Configs>>>,
+    /// The same for HTTP/3.
+    quic: RefCell<Option<Arc<quinn_proto::ServerConfig>>>,
 }
 
 impl Worker {
@@ -62,36 +65,57 @@ impl Worker {
             pages.counters.sendfile_cache.clone(),
         );
         let shared = &pages.shared;
-        let configured = |https| server_config(https, &shared.acme);
-        let tls = settings.https.as_ref().map(configured).transpose()?;
+        let tls = Configs::new(&settings, &shared.acme)?;
+        let quic = quic(tls.as_deref(), &settings);
         Ok(Rc::new(Self {
             conns,
             tls: RefCell::new(tls),
+            quic: RefCell::new(quic),
             sendfile,
             log: shared.logger.as_ref().map(|logger| logger.worker()),
             feed: shared.live.get().map(|live| live.feed()),
             timing: Cell::default(),
             h2: Cell::default(),
+            h3: Cell::default(),
             refusing: Cell::new(0),
             pages,
         }))
     }
 
+    /// The settings of connections of HTTP/3 from now on; None: it is not spoken.
+    pub(crate) fn quic(&self) -> Option<Arc<quinn_proto::ServerConfig>> {
+        self.quic.borrow().clone()
+    }
+
+    /// A place for a connection of HTTP/3; None: it is one too many.
+    pub(crate) fn place(self: &Rc<Self>) -> Option<OpenConnection> {
+        let (open, fits) = self.enter();
+        if !fits {
+            self.pages.counters.connections.refused.one();
+        }
+        fits.then_some(open)
+    }
+
+    /// Counts a connection as accepted and open. False: it is one too many.
+    fn enter(self: &Rc<Self>) -> (OpenConnection, bool) {
+        self.pages.counters.connections.accepted.one();
+        let before = self.pages.shared.open.fetch_add(1, Ordering::Relaxed);
+        let open = OpenConnection { worker: self.clone(), tracked: self.conns.track() };
+        (open, before < self.pages.config().settings.http.limits.connections)
+    }
+
     /// Takes in an accepted connection, or refuses it where it is one too many.
     pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: Peer) {
         let stream = match &*self.tls.borrow() {
-            Some(config) if peer.tls => stream.secured(config),
+            Some(configs) if peer.tls => stream.secured(configs),
             _ => Ok(stream),
         };
         // Without memory for it there is no connection.
         let Ok(stream) = stream else { return };
         let worker = self.clone();
-        worker.pages.counters.connections.accepted.one();
-        let before = worker.pages.shared.open.fetch_add(1, Ordering::Relaxed);
-        let tracked = worker.conns.track();
-        let watch = tracked.watch.clone();
-        let open = OpenConnection { worker: worker.clone(), _tracked: tracked };
-        if before < worker.pages.config().settings.http.limits.connections {
+        let (open, fits) = worker.enter();
+        let watch = open.watch().clone();
+        if fits {
             return Slot::open(Conn::new(worker, stream, watch, peer, open), &self.conns.reactor);
         }
         worker.pages.counters.connections.refused.one();
@@ -108,9 +132,9 @@ impl Worker {
     /// Uses these settings for further requests, and their certificates for further connections.
     /// Those in use stay where the new ones cannot be used.
     pub(crate) fn reload(&self, settings: Arc<Settings>) {
-        let configured = |https| server_config(https, &self.pages.shared.acme);
-        if let Some(Ok(config)) = settings.https.as_ref().map(configured) {
-            *self.tls.borrow_mut() = Some(config);
+        if let Ok(Some(configs)) = Configs::new(&settings, &self.pages.shared.acme) {
+            self.quic.replace(quic(Some(&configs), &settings));
+            *self.tls.borrow_mut() = Some(configs);
         }
         self.pages.reload(settings);
     }
@@ -142,7 +166,7 @@ impl Worker {
         self.count_sent(wire, sent)
     }
 
-    /// The connection of HTTP/2 counts what it sends itself.
+    /// Connections of HTTP/2 and 3 count what they send themselves.
     fn count_sent(&self, wire: Wire<'_>, sent: Result<u64, Ended>) -> Result<(), Ended> {
         if matches!(sent, Err(Ended::TimedOut)) {
             self.pages.counters.timeouts.send.one();
@@ -165,7 +189,18 @@ impl Worker {
 /// gives both back when dropped.
 pub(crate) struct OpenConnection {
     worker: Rc<Worker>,
-    _tracked: TrackedConnection,
+    tracked: TrackedConnection,
+}
+
+impl OpenConnection {
+    pub(crate) fn watch(&self) -> &Rc<Watch> {
+        &self.tracked.watch
+    }
+}
+
+fn quic(tls: Option<&Configs>, settings: &Settings) -> Option<Arc<quinn_proto::ServerConfig>> {
+    settings.https.as_ref().filter(|https| https.http3)?;
+    h3::server_config(tls?.first(), &settings.http)
 }
 
 impl Drop for OpenConnection {

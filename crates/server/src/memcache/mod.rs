@@ -31,6 +31,7 @@ pub(crate) mod watch;
 
 use std::{
     cell::{Cell, RefCell},
+    net::IpAddr,
     rc::Rc,
     sync::{
         Arc,
@@ -47,7 +48,7 @@ pub(crate) use session::Session;
 use crate::room::Room;
 use crate::{
     clock::Ms,
-    object::ahead::Ahead,
+    object::ahead::{Ahead, Firsts},
     object::{self, COMMANDS, Client, Clients, Limits, TurnTime, stop::StopHandle},
     settings::{DEFAULT_REQUESTS_PER_EVENT, MemcachedSettings},
 };
@@ -162,6 +163,10 @@ impl object::Shared for Shared {
         }
     }
 
+    fn announces(&self, address: IpAddr) -> bool {
+        self.settings.read().proxies.iter().any(|net| net.contains(address))
+    }
+
     fn refusal(&self) -> &'static [u8] {
         REFUSAL
     }
@@ -180,6 +185,8 @@ pub(crate) struct Face {
     reloads: Cell<u64>,
     /// Look-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
+    /// Hints for the first commands of a round.
+    pub(crate) firsts: Firsts,
     /// Time of the current turn.
     pub(crate) turn_time: TurnTime,
     /// Copy of `settings.cas`, read by every answer with a version.
@@ -199,6 +206,7 @@ impl Face {
             counters: shared.counters.get(worker).cloned().unwrap_or_default(),
             stats: shared.stats.worker(worker),
             ahead: RefCell::default(),
+            firsts: Firsts::default(),
             turn_time: TurnTime::default(),
             segment: shared.store.totals().segment,
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),

@@ -293,7 +293,7 @@ impl Session {
     pub(super) fn step(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         self.face.refresh(now);
         self.face.stats.serving(self.client.id);
-        let hint = self.first.take();
+        let hint = self.first.take(&self.face.firsts);
         if !matches!(self.state, State::Ready) {
             // The bytes looked at ahead may be part of a value.
             self.face.ahead.borrow_mut().clear();
@@ -333,12 +333,12 @@ impl crate::object::Session for Session {
         if let (Protocol::Text, State::Ready, Some(key)) =
             (&self.protocol, &self.state, first_key(input))
         {
-            self.first.fetch(self.face.store, OBJECTS, key);
+            self.first.fetch(&self.face.firsts, self.face.store, OBJECTS, key);
         }
     }
 
     fn fetch_record(&mut self) {
-        self.first.fetch_record(self.face.store);
+        self.first.fetch_record(&self.face.firsts, self.face.store);
     }
 
     fn yielded(&mut self) {

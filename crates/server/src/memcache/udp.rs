@@ -9,13 +9,7 @@
 //! UDP senders can forge their address. So an answer is limited ([`MAX_ANSWER`]) to one item of
 //! memcached's usual largest size, and UDP is off by default.
 
-use std::{
-    io,
-    net::SocketAddr,
-    rc::Rc,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, rc::Rc, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use larder_proto::memcache::binary::{self, Header, Status};
 use tokio::net::UdpSocket;
@@ -49,8 +43,7 @@ const TOO_LARGE: &[u8] = b"SERVER_ERROR response too large for UDP\r\n";
 
 /// Answers the datagrams of `socket`, for ever.
 pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
-    let local: Arc<str> =
-        socket.local_addr().map_or_else(|_| "udp".into(), |at| at.to_string().into());
+    let local = socket.local_addr().map_or_else(|_| "udp".to_owned(), |at| at.to_string());
     let mut received = vec![0; LONGEST];
     let mut out = Out::default();
     let mut answer = Vec::new();
@@ -62,7 +55,7 @@ pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
         let Some((id, commands)) = request(&received[..len]) else { continue };
         let begun = clock.micros();
         face.stats.datagram.store(clock.at(begun), Relaxed);
-        let client = face.shared.clients.enter(Peer::Udp(from), local.clone(), clock.at(begun));
+        let client = face.shared.clients.enter(Peer::Udp(from), &local, clock.at(begun));
         let mut session = face.session(client.clone()).for_datagram();
         execute(&mut session, commands, clock.at(begun), &mut out, &mut answer).await;
         // A send error loses the answer, as with any datagram.

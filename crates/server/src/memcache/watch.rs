@@ -363,7 +363,7 @@ mod tests {
     use crate::object::Clients;
 
     fn client(clients: &Clients) -> Arc<Client> {
-        clients.enter(Peer::Tcp(([127, 0, 0, 1], 4711).into()), "127.0.0.1:11211".into(), 0)
+        clients.enter(Peer::Tcp(([127, 0, 0, 1], 4711).into()), "127.0.0.1:11211", 0)
     }
 
     fn mail(client: &Client) -> String {

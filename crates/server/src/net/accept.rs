@@ -24,7 +24,7 @@ pub(crate) struct Acceptor {
     kind: Kind,
     /// The address as clients are told it; None: any of the machine's, each connection knows its
     /// own.
-    name: Option<Arc<str>>,
+    name: Option<Arc<String>>,
 }
 
 impl Acceptor {
@@ -49,7 +49,7 @@ impl Acceptor {
     }
 
     /// The address a connection came in at, as its client knows it.
-    pub(crate) fn local(&self, stream: &Stream) -> Arc<str> {
+    pub(crate) fn local(&self, stream: &Stream) -> Arc<String> {
         match &self.name {
             Some(name) => name.clone(),
             None => {

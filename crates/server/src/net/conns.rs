@@ -157,7 +157,7 @@ impl Conns {
         }
         self.watches.borrow_mut().insert(id, watch.clone());
         self.shared.open.fetch_add(1, Ordering::Relaxed);
-        TrackedConnection { conns: self.clone(), id, watch }
+        TrackedConnection { conns: self.clone(), watch }
     }
 
     /// Has every sweep call `f` before it looks at the deadlines. For as long as the worker runs.
@@ -213,20 +213,19 @@ impl Conns {
 /// An open connection's place; given back when dropped.
 pub(crate) struct TrackedConnection {
     pub(crate) conns: Rc<Conns>,
-    id: u64,
     pub(crate) watch: Rc<Watch>,
 }
 
 impl TrackedConnection {
     /// Wakes the connection from any thread: its task, or its slot.
     pub(crate) fn waker(&self) -> Waker {
-        self.conns.wakes.waker(self.id)
+        self.conns.wakes.waker(self.watch.id())
     }
 }
 
 impl Drop for TrackedConnection {
     fn drop(&mut self) {
-        self.conns.watches.borrow_mut().remove(&self.id);
+        self.conns.watches.borrow_mut().remove(&self.watch.id());
         self.conns.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod accept;
 pub(crate) mod conns;
 pub(crate) mod listen;
 pub(crate) mod out;
+pub(crate) mod quic;
 pub(crate) mod reactor;
 mod remote_wake;
 pub(crate) mod round;

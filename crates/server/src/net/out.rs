@@ -56,6 +56,11 @@ pub(crate) trait Sink {
 
     /// The bytes from `from` of a file, `len` at the most, which it has.
     fn send_file(&mut self, file: &OwnedFd, from: u64, len: u64) -> Result<usize, Self::Error>;
+
+    /// So many bytes were taken without a wait. An error: others get their turn before the rest.
+    fn took(&self, _bytes: u64) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// All of it, at once.
@@ -201,12 +206,16 @@ impl Out {
 
     /// Gives `sink` the next pieces until all is sent or it does not return `Ok`.
     pub(crate) fn send<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
+        let mut taken = 0;
         if self.pieces.is_empty() {
             // Nothing but composed bytes: the usual case, and cheaper than a list of slices (1 KB
             // to set up).
             while self.done < self.scratch.len() as u64 {
-                self.done +=
+                sink.took(taken)?;
+                let sent =
                     sink.send(&[IoSlice::new(&self.scratch[self.done as usize..])], false)? as u64;
+                self.done += sent;
+                taken += sent;
             }
             self.clear();
             return Ok(());
@@ -219,9 +228,11 @@ impl Out {
             }
             self.cover();
             self.advance(sent);
+            taken += sent;
         }
         self.cover();
         while self.next < self.pieces.len() {
+            sink.took(taken)?;
             let sent = if let Piece::Copied { copy, from, to } = self.pieces[self.next] {
                 let from = from + self.done;
                 let (file, at) = self.copies[copy].file(from);
@@ -232,6 +243,7 @@ impl Out {
                 self.send_some::<MAX_SLICES, S>(sink)?
             };
             self.advance(sent as u64);
+            taken += sent as u64;
         }
         self.clear();
         Ok(())

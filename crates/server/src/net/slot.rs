@@ -167,7 +167,7 @@ fn settled<C: Connection>(conn: &mut C, mut next: Next<C::Todo>) -> Next<C::Todo
 }
 
 /// A panic closes the connection it happened for, and no other.
-fn guard<T: Default>(work: impl FnOnce() -> T) -> T {
+pub(super) fn guard<T: Default>(work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_default()
 }
 

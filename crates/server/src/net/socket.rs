@@ -44,16 +44,11 @@ impl From<io::Error> for Ended {
 pub(crate) struct Watch {
     /// 0: none.
     deadline: Cell<Ms>,
-    idle: Cell<bool>,
-    /// The deadline is the one of a request head.
-    head: Cell<bool>,
-    expired: Cell<bool>,
-    drain: Cell<bool>,
+    /// Bits of [`state`].
+    state: Cell<u8>,
     waker: Cell<Option<Waker>>,
     /// Memory of received bytes that are not used up, once they are more than a buffer.
-    holding: OnceCell<RefCell<Holding>>,
-    /// It has to leave: see [`crate::room`].
-    leaves: Cell<bool>,
+    holding: OnceCell<Box<RefCell<Holding>>>,
     /// Its number, and the wakers of its worker.
     id: u64,
     wakes: Weak<RemoteWakes>,
@@ -61,10 +56,40 @@ pub(crate) struct Watch {
     slot: Cell<Option<Rc<dyn Resting>>>,
 }
 
+/// State of a connection, for its watch.
+mod state {
+    /// Between requests.
+    pub(super) const IDLE: u8 = 1;
+    /// The deadline is the one of a request head.
+    pub(super) const HEAD: u8 = 2;
+    /// The deadline has passed.
+    pub(super) const EXPIRED: u8 = 4;
+    /// The server is stopping.
+    pub(super) const DRAIN: u8 = 8;
+    /// It has to leave: see [`crate::room`].
+    pub(super) const LEAVES: u8 = 16;
+}
+
 impl Watch {
+    #[inline]
+    fn has(&self, bit: u8) -> bool {
+        self.state.get() & bit != 0
+    }
+
+    #[inline]
+    fn set(&self, bit: u8, on: bool) {
+        let state = self.state.get();
+        self.state.set(if on { state | bit } else { state & !bit });
+    }
+
     /// Of the connection with this number.
     pub(super) fn new(id: u64, wakes: &Rc<RemoteWakes>) -> Rc<Self> {
         Rc::new(Self { id, wakes: Rc::downgrade(wakes), ..Self::default() })
+    }
+
+    /// Its number among the connections of its worker.
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The connection rests in this slot whenever no task has it.
@@ -84,30 +109,31 @@ impl Watch {
 
     /// Between requests a connection is idle: it may be closed at any time.
     pub(crate) fn wait_idle(&self, deadline: Ms) {
-        self.idle.set(true);
-        self.head.set(false);
+        self.set(state::IDLE, true);
+        self.set(state::HEAD, false);
         self.until(deadline);
     }
 
     /// The first bytes of a request are there: the rest of its head has until `deadline`. Where
     /// that wait has begun already, more bytes do not buy more time.
     pub(crate) fn wait_head(&self, deadline: Ms) {
-        if !self.head.replace(true) {
-            self.idle.set(false);
+        if !self.has(state::HEAD) {
+            self.set(state::HEAD, true);
+            self.set(state::IDLE, false);
             self.until(deadline);
         }
     }
 
     /// A request is under way: no deadline but those its steps set.
     pub(crate) fn busy(&self) {
-        self.idle.set(false);
-        self.head.set(false);
+        self.set(state::IDLE, false);
+        self.set(state::HEAD, false);
         self.until(0);
     }
 
     /// A deadline that passed is forgotten: there is something left to say.
     pub(crate) fn forgive(&self) {
-        self.expired.set(false);
+        self.set(state::EXPIRED, false);
         self.busy();
     }
 
@@ -145,28 +171,28 @@ impl Watch {
             if let Some(wakes) = self.wakes.upgrade() {
                 holding.holder().register(&wakes.waker(self.id));
             }
-            RefCell::new(holding)
+            Box::new(RefCell::new(holding))
         })
     }
 
     /// Called by the sweep.
     pub(crate) fn sweep(&self, now: Ms) {
         if self.is_due(now) {
-            self.expired.set(true);
+            self.set(state::EXPIRED, true);
             self.wake();
         }
     }
 
     /// The server is stopping: idle connections end now, others after their answer.
     pub(crate) fn start_drain(&self) {
-        self.drain.set(true);
+        self.set(state::DRAIN, true);
         self.wake();
     }
 
     /// Has its task look, or its slot.
     pub(crate) fn wake(&self) {
         if self.holding.get().is_some_and(|holding| holding.borrow().holder().is_killed()) {
-            self.leaves.set(true);
+            self.set(state::LEAVES, true);
         }
         if let Some(waker) = self.waker.take() {
             return waker.wake();
@@ -178,14 +204,15 @@ impl Watch {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), Ended> {
-        if self.leaves.get() {
+    /// The reason why the connection has to end, if there is one.
+    pub(crate) fn check(&self) -> Result<(), Ended> {
+        if self.has(state::LEAVES) {
             return Err(Ended::Closed);
         }
-        if self.expired.get() {
+        if self.has(state::EXPIRED) {
             return Err(Ended::TimedOut);
         }
-        if self.drain.get() && self.idle.get() {
+        if self.has(state::DRAIN) && self.has(state::IDLE) {
             return Err(Ended::Drained);
         }
         Ok(())
@@ -323,7 +350,7 @@ impl Socket {
     pub(crate) async fn gone(&self) {
         let mut more = false;
         let gone = |cx: &mut Context<'_>| {
-            if self.watch.leaves.get() {
+            if self.watch.has(state::LEAVES) {
                 return Poll::Ready(());
             }
             if !more {
@@ -432,8 +459,18 @@ impl Socket {
             Poll::Pending if reads => self.stream.poll_read_ready(cx),
             polled => polled,
         };
-        let ready = poll_fn(|cx| self.watch.guard(cx, |cx| poll(cx).map(Ok))).await;
+        let mut waited = false;
+        let ready = poll_fn(|cx| {
+            let polled = self.watch.guard(cx, |cx| poll(cx).map(Ok));
+            waited |= polled.is_pending();
+            polled
+        });
+        let ready = ready.await;
         self.watch.until(0);
+        if !waited {
+            // The socket takes more: the client's turn is over.
+            tokio::task::yield_now().await;
+        }
         ready
     }
 

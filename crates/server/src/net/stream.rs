@@ -27,8 +27,12 @@ use tokio::{
 use super::{
     out::Sink,
     reactor::{READ, Reactor, Readable, Registered, WRITE},
-    tls::{Handshake, Session, Transport},
+    tls::{Configs, Handshake, Session, Transport},
 };
+
+/// Bytes sent without a wait after which others get their turn: a third of a millisecond. A client
+/// that reads as fast as it is sent to would else hold its worker for as long as there is more.
+const TURN: u64 = 1 << 20;
 
 /// Transport of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +64,8 @@ impl Stream {
     }
 
     /// The same connection over TLS, before anything is received.
-    pub(crate) fn secured(mut self, config: &Arc<rustls::ServerConfig>) -> io::Result<Self> {
-        let session = Session::new(config).map_err(io::Error::other)?;
+    pub(crate) fn secured(mut self, configs: &Arc<Configs>) -> io::Result<Self> {
+        let session = Session::new(configs).map_err(io::Error::other)?;
         self.tls = Some(Box::new(RefCell::new(session)));
         Ok(self)
     }
@@ -78,6 +82,11 @@ impl Stream {
     /// A handshake that has ended since the last call.
     pub(crate) fn take_handshake(&mut self) -> Option<Handshake> {
         self.tls.as_mut()?.get_mut().take_handshake()
+    }
+
+    /// A handshake of TLS has begun, or is to begin.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.borrow().is_handshaking())
     }
 
     /// TLS has something to send that the socket did not take.
@@ -352,6 +361,11 @@ impl Sink for &Stream {
             None => self.socket.send_file(file, from, len),
             Some(session) => session.borrow_mut().send_file(&self.socket, file, from, len),
         }
+    }
+
+    #[inline]
+    fn took(&self, bytes: u64) -> io::Result<()> {
+        if bytes < TURN { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 }
 

@@ -3,10 +3,16 @@
 //! overlap instead of adding up. (A million items of 100 B, 16 gets in a batch: see
 //! docs/notebook/objects.md.)
 
+use std::cell::Cell;
+
 use larder_store::{Hint, Namespace, Store};
+
+use crate::net::round::MOST;
 
 /// Commands looked at together: about as many lines as a processor core fetches at once.
 const AHEAD: usize = 16;
+/// First commands of a round looked at together, those with a hint at the most.
+const FIRSTS: usize = MOST;
 
 /// Hints for the next commands of a batch. One per worker; it belongs to the client it was filled
 /// for, until that client's received bytes are used up.
@@ -20,30 +26,57 @@ pub(crate) struct Ahead {
     len: usize,
 }
 
+/// Hints for the first commands of the clients of a round. One per worker.
+#[derive(Debug)]
+pub(crate) struct Firsts {
+    hints: [Cell<Hint>; FIRSTS],
+    /// Number of the last one.
+    last: Cell<u32>,
+}
+
+impl Default for Firsts {
+    fn default() -> Self {
+        Self { hints: std::array::from_fn(|_| Cell::default()), last: Cell::default() }
+    }
+}
+
 /// The hint for the first command of a client in a round, fetched together with those of other
-/// clients. It belongs to the client's session, and to that command alone.
+/// clients. It belongs to the client's session, and to that command alone. 0: none; else its number
+/// in [`Firsts`], which has the last [`FIRSTS`] of them.
 #[derive(Debug, Default)]
-pub(crate) struct First(Option<Hint>);
+pub(crate) struct First(u32);
 
 impl First {
     /// Has the index's line fetched.
     #[inline]
-    pub(crate) fn fetch(&mut self, store: &Store, ns: Namespace, key: &[u8]) {
-        self.0 = Some(store.prefetch(ns, key));
+    pub(crate) fn fetch(&mut self, firsts: &Firsts, store: &Store, ns: Namespace, key: &[u8]) {
+        self.0 = firsts.last.get().wrapping_add(1).max(1);
+        firsts.last.set(self.0);
+        firsts.hints[self.0 as usize % FIRSTS].set(store.prefetch(ns, key));
     }
 
     /// Has the record fetched that the line leads to.
     #[inline]
-    pub(crate) fn fetch_record(&mut self, store: &Store) {
-        if let Some(hint) = &mut self.0 {
-            store.prefetch_record(hint);
+    pub(crate) fn fetch_record(&self, firsts: &Firsts, store: &Store) {
+        if let Some(cell) = self.find(firsts) {
+            let mut hint = cell.get();
+            store.prefetch_record(&mut hint);
+            cell.set(hint);
         }
     }
 
     /// For whatever command comes next.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Hint> {
-        self.0.take()
+    pub(crate) fn take(&mut self, firsts: &Firsts) -> Option<Hint> {
+        let hint = self.find(firsts).map(Cell::get);
+        self.0 = 0;
+        hint
+    }
+
+    #[inline]
+    fn find<'f>(&self, firsts: &'f Firsts) -> Option<&'f Cell<Hint>> {
+        let is_there = self.0 != 0 && firsts.last.get().wrapping_sub(self.0) < FIRSTS as u32;
+        is_there.then(|| &firsts.hints[self.0 as usize % FIRSTS])
     }
 }
 

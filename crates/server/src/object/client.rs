@@ -37,7 +37,7 @@ pub(crate) struct Client {
     /// Where from.
     pub(crate) peer: Peer,
     /// The address it connected to, as text (`127.0.0.1:6379`, `/run/larder.sock`).
-    pub(crate) local: Arc<str>,
+    pub(crate) local: Arc<String>,
     /// When it connected.
     pub(crate) since: Ms,
     /// When its last batch began.
@@ -49,17 +49,10 @@ pub(crate) struct Client {
     /// See [`Client::call`].
     called: AtomicBool,
     stays: AtomicBool,
-    mail: Mutex<Mail>,
+    /// Bytes from others.
+    mail: Mutex<Vec<u8>>,
     /// There is something in the mail: looked at without the lock.
     has_mail: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Mail {
-    bytes: Vec<u8>,
-    /// The connection's task: stays registered for the connection's life, so that waiting costs no
-    /// lock.
-    waker: Option<Waker>,
 }
 
 impl Client {
@@ -74,18 +67,17 @@ impl Client {
         }
         let mut mail = self.mail.lock();
         // It may have been closed meanwhile: what is added now would never be taken.
-        if mail.bytes.len() + bytes.len() > limit || self.is_killed() {
+        if mail.len() + bytes.len() > limit || self.is_killed() {
             drop(mail);
             self.holder.room().give(&self.holder, Place::Heap, len);
             return false;
         }
-        mail.bytes.extend_from_slice(bytes);
-        // If there was mail before, the connection is woken already, and takes this with it.
-        let waker =
-            if self.has_mail.swap(true, Ordering::AcqRel) { None } else { mail.waker.clone() };
+        mail.extend_from_slice(bytes);
+        let had_mail = self.has_mail.swap(true, Ordering::AcqRel);
         drop(mail);
-        if let Some(waker) = waker {
-            waker.wake();
+        // If there was mail before, the connection is woken already, and takes this with it.
+        if !had_mail {
+            self.holder.wake();
         }
         true
     }
@@ -97,7 +89,7 @@ impl Client {
 
     /// Bytes waiting to be sent to it from others.
     pub(crate) fn waiting(&self) -> usize {
-        self.mail.lock().bytes.len()
+        self.mail.lock().len()
     }
 
     /// Closes its connection, from any thread. Mail that waits is dropped.
@@ -108,10 +100,7 @@ impl Client {
     /// A command of this client that was put off may be tried again, at once. From any thread.
     pub(crate) fn call(&self) {
         self.called.store(true, Ordering::Release);
-        let waker = self.mail.lock().waker.clone();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.holder.wake();
     }
 
     /// Was it called since this was asked last?
@@ -143,7 +132,7 @@ impl Client {
         if self.has_mail() {
             let mut mail = self.mail.lock();
             self.has_mail.store(false, Ordering::Release);
-            let mut bytes = std::mem::take(&mut mail.bytes);
+            let mut bytes = std::mem::take(&mut *mail);
             drop(mail);
             self.holder.room().give(&self.holder, Place::Heap, bytes.len() as u64);
             into.append(&mut bytes);
@@ -165,14 +154,13 @@ impl Client {
     /// both after this.
     pub(crate) fn register(&self, waker: &Waker) {
         self.holder.register(waker);
-        self.mail.lock().waker = Some(waker.clone());
     }
 
     /// Its connection has ended: nothing reaches it any more.
     fn end(&self) {
         self.holder.kill();
         let mail = std::mem::take(&mut *self.mail.lock());
-        self.holder.room().give(&self.holder, Place::Heap, mail.bytes.len() as u64);
+        self.holder.room().give(&self.holder, Place::Heap, mail.len() as u64);
     }
 }
 
@@ -204,9 +192,9 @@ impl Clients {
     }
 
     /// A new client. It leaves with [`Clients::leave`].
-    pub(crate) fn enter(&self, peer: Peer, local: Arc<str>, now: Ms) -> Arc<Client> {
+    pub(crate) fn enter(&self, peer: Peer, local: impl Into<String>, now: Ms) -> Arc<Client> {
         self.open.fetch_add(1, Ordering::Relaxed);
-        self.insert(peer, local, now)
+        self.insert(peer, Arc::new(local.into()), now)
     }
 
     /// The same if fewer than `limit` are open.
@@ -214,7 +202,7 @@ impl Clients {
         &self,
         limit: usize,
         peer: Peer,
-        local: &Arc<str>,
+        local: &Arc<String>,
         now: Ms,
     ) -> Option<Arc<Client>> {
         let more = |open| (open < limit).then_some(open + 1);
@@ -222,7 +210,7 @@ impl Clients {
         Some(self.insert(peer, local.clone(), now))
     }
 
-    fn insert(&self, peer: Peer, local: Arc<str>, now: Ms) -> Arc<Client> {
+    fn insert(&self, peer: Peer, local: Arc<String>, now: Ms) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next.fetch_add(1, Ordering::Relaxed) + 1,
             peer,

@@ -8,7 +8,7 @@
 //! other connections ([`Round`](crate::net::round::Round)). If all of them can be answered and sent
 //! at once, the connection rests again ([`Slot`]). Else a task takes over the batch.
 
-use std::{cell::Cell, io, rc::Rc, sync::Arc};
+use std::{io, rc::Rc, sync::Arc};
 
 use self::{batch::Batch, begun::Begun, jam::Jam};
 use super::{Client, Limits, Session, WINDOW};
@@ -16,7 +16,7 @@ use crate::room::{Held, Place};
 use crate::{
     clock::Ms,
     net::{
-        conns::{Conns, IoBuffers, TrackedConnection},
+        conns::{IoBuffers, TrackedConnection},
         round::Work,
         slot::{Connection, Next, Slot},
         socket::{Ended, Socket},
@@ -68,16 +68,16 @@ enum Woken {
     Bytes(usize),
     /// The client has closed its side.
     Eof,
+    /// TLS has something to send that the socket did not take.
+    Unsent,
     /// A batch was begun in a round, and there is more to do for it than a round does.
     Begun(Batch),
 }
 
 struct Conn<S> {
-    conns: Rc<Conns>,
     socket: Socket,
     session: S,
     client: Arc<Client>,
-    limits: Rc<Cell<Limits>>,
     /// None while idle.
     buffers: Option<Box<IoBuffers>>,
     /// Bytes the session knows the next command to have, from the start of what is not used up; 0:
@@ -103,13 +103,25 @@ struct Conn<S> {
     late: u32,
     /// Mail was sent since the server stops.
     told: bool,
-    leaving: Box<dyn Leaving>,
-    _tracked: TrackedConnection,
+    /// How it ended.
+    end: End,
+    admission: Rc<dyn Admission>,
+    tracked: TrackedConnection,
 }
 
-/// Told how a connection ended; dropped with it.
-pub(crate) trait Leaving {
-    fn ends(&mut self, end: End);
+/// The part of a face that its connections know: their limits, and who hears of their end.
+pub(crate) trait Admission {
+    /// The present limits.
+    fn limits(&self) -> Limits;
+
+    /// The connection of this client is gone.
+    fn left(&self, client: &Client, end: End);
+}
+
+impl<S> Drop for Conn<S> {
+    fn drop(&mut self) {
+        self.admission.left(&self.client, self.end);
+    }
 }
 
 /// Puts a new connection at rest.
@@ -118,11 +130,10 @@ pub(crate) fn open<S: Session + 'static>(
     stream: Stream,
     session: S,
     client: Arc<Client>,
-    limits: Rc<Cell<Limits>>,
-    leaving: Box<dyn Leaving>,
+    admission: Rc<dyn Admission>,
 ) {
     let conns = tracked.conns.clone();
-    let conn = Conn::new(tracked, stream, session, client, limits, leaving);
+    let conn = Conn::new(tracked, stream, session, client, admission);
     Slot::open(conn, &conns.reactor);
 }
 
@@ -147,6 +158,9 @@ impl<S: Session + 'static> Connection for Conn<S> {
             None => {
                 if self.buffers.as_ref().is_some_and(|buffers| buffers.buf.is_empty()) {
                     self.rest();
+                }
+                if self.socket.stream.has_unsent_tls() {
+                    return Next::Task(Ok(Woken::Unsent));
                 }
                 Next::Rest
             }
@@ -213,7 +227,7 @@ impl<S: Session + 'static> Connection for Conn<S> {
                 while self.session.leave() {
                     tokio::task::yield_now().await;
                 }
-                self.leaving.ends(end);
+                self.end = end;
                 None
             }
         }
@@ -227,18 +241,15 @@ impl<S: Session> Conn<S> {
         stream: Stream,
         session: S,
         client: Arc<Client>,
-        limits: Rc<Cell<Limits>>,
-        leaving: Box<dyn Leaving>,
+        admission: Rc<dyn Admission>,
     ) -> Box<Self> {
         client.register(&tracked.waker());
         let conn = Box::new(Conn {
             socket: Socket { stream, watch: tracked.watch.clone() },
-            conns: tracked.conns.clone(),
             session,
             rested: client.since,
             held: Held::new(&client.holder, Place::Heap),
             client,
-            limits,
             buffers: None,
             want: 0,
             filled: false,
@@ -249,8 +260,9 @@ impl<S: Session> Conn<S> {
             come: 0,
             late: 0,
             told: false,
-            leaving,
-            _tracked: tracked,
+            end: End::Closed,
+            admission,
+            tracked,
         });
         conn.wait_idle();
         conn
@@ -262,6 +274,10 @@ impl<S: Session> Conn<S> {
             Ok(Woken::Begun(batch)) => self.finish(batch).await,
             Ok(Woken::Bytes(n)) => self.batch(n).await,
             Ok(Woken::Eof) => return Err(End::Closed),
+            Ok(Woken::Unsent) => {
+                let deadline = self.tracked.conns.clock.now() + self.admission.limits().send;
+                self.socket.flush_tls(deadline).await.map(|()| true)
+            }
             Err(Ended::Closed) => return Err(self.closed()),
             Err(Ended::TimedOut) => {
                 return Err(if self.begun.is_some() { End::Late } else { End::Idle });
@@ -305,7 +321,7 @@ impl<S: Session> Conn<S> {
 
     /// Sets the deadline of the wait.
     fn wait_idle(&self) {
-        let Limits { idle, .. } = self.limits.get();
+        let Limits { idle, .. } = self.admission.limits();
         let silent = if self.client.stays() || idle == 0 { Ms::MAX } else { self.rested + idle };
         let deadline = silent.min(self.begun.as_ref().map_or(Ms::MAX, |begun| begun.deadline));
         self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
@@ -349,13 +365,13 @@ impl<S: Session> Conn<S> {
     async fn received_before(&mut self) -> usize {
         // The runtime looks at the sockets once more.
         tokio::task::yield_now().await;
-        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        let buffers = self.buffers.get_or_insert_with(|| self.tracked.conns.take_buffers());
         self.socket.stream.try_read_buf(&mut buffers.buf).unwrap_or(0)
     }
 
     /// Receives; None: nothing is there.
     fn read(&mut self) -> Option<io::Result<Woken>> {
-        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        let buffers = self.buffers.get_or_insert_with(|| self.tracked.conns.take_buffers());
         match self.socket.stream.try_read_buf(&mut buffers.buf) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.filled = false;
@@ -394,7 +410,7 @@ impl<S: Session> Conn<S> {
 
     fn rest(&mut self) {
         if let Some(buffers) = self.buffers.take() {
-            self.conns.give_buffers(buffers);
+            self.tracked.conns.give_buffers(buffers);
             self.held.resize(0);
         }
     }
@@ -402,7 +418,7 @@ impl<S: Session> Conn<S> {
     /// Sees to it that the last answer is not lost to a reset, which is what the client gets when
     /// it has sent something that nobody read.
     async fn linger(&mut self) {
-        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        let buffers = self.buffers.get_or_insert_with(|| self.tracked.conns.take_buffers());
         let mut unread = buffers.at < buffers.buf.len();
         buffers.buf.clear();
         if !unread {
@@ -413,7 +429,7 @@ impl<S: Session> Conn<S> {
         }
         self.socket.finish();
         self.socket.watch.forgive();
-        self.socket.watch.until(self.conns.clock.now() + LINGER.1);
+        self.socket.watch.until(self.tracked.conns.clock.now() + LINGER.1);
         let mut left = LINGER.0;
         while left > 0 {
             buffers.buf.clear();

@@ -1,16 +1,32 @@
 //! The interface between a face and the workers: sessions for clients, and the rules for admitting
 //! them.
 
-use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::Arc,
+    task::{Poll, ready},
+    time::Duration,
+};
+
+use tokio::task::spawn_local;
 
 use super::{
     Clients, Limits, Peer, Session,
-    conn::{self, End, Leaving},
+    conn::{self, Admission, End},
 };
 use crate::{
     clock::Ms,
-    net::{accept::Acceptor, conns::Conns, stream::Stream},
+    net::{accept::Acceptor, conns::Conns, stream::Stream, tls::Configs},
+    settings::FaceTls,
 };
+
+/// Connections of proxies, of one worker, that wait for their header, or for a place; further ones
+/// are closed.
+const ANNOUNCED: usize = 1024;
 
 /// A protocol's side of one worker.
 pub(crate) trait Face: 'static {
@@ -38,6 +54,9 @@ pub(crate) trait Shared {
     /// The present limits of its clients.
     fn limits(&self) -> Limits;
 
+    /// Connections from this address begin with a header of the PROXY protocol.
+    fn announces(&self, address: IpAddr) -> bool;
+
     /// The answer to a connection beyond the limit.
     fn refusal(&self) -> &'static [u8];
 }
@@ -61,13 +80,18 @@ pub(crate) enum Event {
 pub(crate) struct FaceAcceptor<F> {
     face: Rc<F>,
     conns: Rc<Conns>,
-    limits: Rc<Cell<Limits>>,
+    limits: Cell<Limits>,
+    /// For connections from now on; None: TLS is not spoken.
+    tls: RefCell<Option<Arc<Configs>>>,
+    /// Connections of proxies whose header is still to come.
+    announced: Cell<usize>,
 }
 
 impl<F: Face> FaceAcceptor<F> {
     pub(crate) fn new(face: Rc<F>, conns: Rc<Conns>) -> Rc<Self> {
-        let limits = Rc::new(Cell::new(face.shared().limits()));
-        let acceptor = Rc::new(Self { face, conns, limits });
+        let limits = Cell::new(face.shared().limits());
+        let acceptor =
+            Rc::new(Self { face, conns, limits, tls: RefCell::default(), announced: Cell::new(0) });
         let follows = Rc::downgrade(&acceptor);
         acceptor.conns.at_sweep(move || {
             if let Some(acceptor) = follows.upgrade() {
@@ -87,23 +111,86 @@ impl<F: Face> FaceAcceptor<F> {
         limits
     }
 
-    /// The face's limits have changed.
-    pub(crate) fn reload(&self) {
+    /// The face's limits have changed, or its certificates. Those in use stay where the new ones
+    /// cannot be used.
+    pub(crate) fn reload(&self, tls: Option<&FaceTls>) {
+        if let Some(Ok(configs)) = tls.map(Configs::of_face) {
+            *self.tls.borrow_mut() = Some(configs);
+        }
         self.follow_limits();
         self.face.shared().clients().look_again();
     }
 
     /// Lets clients in until the task is ended.
-    pub(crate) async fn accept(self: Rc<Self>, acceptor: Acceptor) {
+    pub(crate) async fn accept(self: Rc<Self>, acceptor: Acceptor, tls: bool) {
         loop {
             let (stream, address) = acceptor.next().await;
             let local = acceptor.local(&stream);
-            self.admit(stream, address, &local).await;
+            let announces = |address: &SocketAddr| self.face.shared().announces(address.ip());
+            if let Some(address) = address.filter(announces) {
+                if self.announced.get() < ANNOUNCED {
+                    self.announced.set(self.announced.get() + 1);
+                    spawn_local(self.clone().hear(stream, address, local, tls));
+                }
+                continue;
+            }
+            self.secure(stream, address, &local, tls).await;
+        }
+    }
+
+    /// Waits for the header by which a proxy names its client, and takes the connection in. One
+    /// without it is closed.
+    async fn hear(
+        self: Rc<Self>,
+        stream: Stream,
+        address: SocketAddr,
+        local: Arc<String>,
+        tls: bool,
+    ) {
+        let patience = Duration::from_millis(self.limits.get().receive);
+        let header = poll_fn(|cx| {
+            loop {
+                ready!(stream.poll_read_ready(cx));
+                match stream.take_proxy_header() {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    header => return Poll::Ready(header),
+                }
+            }
+        });
+        let header = tokio::time::timeout(patience, header).await;
+        if let Ok(Ok(header)) = header {
+            let address = header.source.map_or(address, |source| source.client);
+            self.secure(stream, Some(address), &local, tls).await;
+        }
+        self.announced.set(self.announced.get() - 1);
+    }
+
+    /// Takes in a connection, over TLS where its listener says so.
+    async fn secure(
+        self: &Rc<Self>,
+        stream: Stream,
+        address: Option<SocketAddr>,
+        local: &Arc<String>,
+        tls: bool,
+    ) {
+        let stream = match &*self.tls.borrow() {
+            Some(configs) if tls => stream.secured(configs),
+            None if tls => return,
+            _ => Ok(stream),
+        };
+        // Without memory for it there is no connection.
+        if let Ok(stream) = stream {
+            self.admit(stream, address, local).await;
         }
     }
 
     /// Takes in a connection; one too many is refused, or waits for a place.
-    async fn admit(self: &Rc<Self>, stream: Stream, address: Option<SocketAddr>, local: &Arc<str>) {
+    async fn admit(
+        self: &Rc<Self>,
+        stream: Stream,
+        address: Option<SocketAddr>,
+        local: &Arc<String>,
+    ) {
         let peer = address.map_or(Peer::Unix, Peer::Tcp);
         let mut told = false;
         let client = loop {
@@ -133,15 +220,7 @@ impl<F: Face> FaceAcceptor<F> {
         }
         self.face.count(Event::Accepted);
         let session = self.face.session(client.clone());
-        let leave = Leave { acceptor: self.clone(), client: client.clone(), end: End::Closed };
-        conn::open(
-            self.conns.track(),
-            stream,
-            session,
-            client,
-            self.limits.clone(),
-            Box::new(leave),
-        );
+        conn::open(self.conns.track(), stream, session, client, self.clone());
     }
 }
 
@@ -152,24 +231,15 @@ fn refuse(stream: &Stream, refusal: &[u8]) {
     let _ = stream.try_read_buf(&mut Vec::with_capacity(1024));
 }
 
-/// A client leaves its face's list when its connection ends, whatever way.
-struct Leave<F: Face> {
-    acceptor: Rc<FaceAcceptor<F>>,
-    client: Arc<super::Client>,
-    end: End,
-}
-
-impl<F: Face> Leaving for Leave<F> {
-    fn ends(&mut self, end: End) {
-        self.end = end;
+impl<F: Face> Admission for FaceAcceptor<F> {
+    fn limits(&self) -> Limits {
+        self.limits.get()
     }
-}
 
-impl<F: Face> Drop for Leave<F> {
-    fn drop(&mut self) {
-        let face = &self.acceptor.face;
-        face.count(Event::Ended(self.end));
-        face.left(&self.client, self.end, self.acceptor.conns.clock.now());
-        face.shared().clients().leave(&self.client);
+    /// A client leaves its face's list when its connection ends, whatever way.
+    fn left(&self, client: &super::Client, end: End) {
+        self.face.count(Event::Ended(end));
+        self.face.left(client, end, self.conns.clock.now());
+        self.face.shared().clients().leave(client);
     }
 }

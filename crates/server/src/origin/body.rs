@@ -169,7 +169,7 @@ impl Body {
 
     /// It holds a connection to the origin: it is neither whole nor broken.
     pub(crate) fn holds_origin(&self) -> bool {
-        matches!(self.state, State::Reading(_))
+        matches!(self.state, State::Reading(_) | State::Application(_))
     }
 
     fn take(&mut self, frame: Frame<Bytes>) -> Option<Bytes> {

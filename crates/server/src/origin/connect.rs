@@ -5,6 +5,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::{
+    io::AsyncWriteExt,
     net::{TcpStream, lookup_host},
     task::JoinHandle,
     time::{Duration, Instant, timeout_at},
@@ -56,7 +57,10 @@ impl Pooled for Connection {
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
         let (socket, peer) = in_time(settings, deadline, async |limit| {
-            let (tcp, peer) = dial(&settings.host, settings.port, limit).await?;
+            let (mut tcp, peer) = dial(&settings.host, settings.port, limit).await?;
+            if let Some(version) = settings.proxy_protocol {
+                tcp.write_all(version.own()).await?;
+            }
             let session = match tls {
                 Some(tls) => Some(shake_hands(tls, &tcp).await?),
                 None => None,

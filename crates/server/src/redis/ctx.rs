@@ -86,9 +86,9 @@ impl Ctx<'_> {
 
     /// Composes the client's waiting messages, unless they must follow the whole current command:
     /// in a transaction, and while answers are dropped.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn take_messages(&mut self) {
         if self.conn.gates & gate::MUTED == 0 && !self.conn.in_exec {
-            self.conn.hear(self.out.scratch());
+            self.conn.take_messages(self.out.scratch());
         }
     }
 

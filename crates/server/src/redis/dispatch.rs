@@ -14,7 +14,7 @@ use super::{
     ctx::Ctx,
     data, extra,
     job::{self, Progress, Running},
-    locks::{Held, Locks, One, Taker, Wanted},
+    locks::{Locks, Requester, StripeGuard, StripeGuards, WantedStripes},
     monitor, multi, pause,
     shared::Face,
     state::{Conn, gate},
@@ -101,9 +101,9 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
         return true;
     }
-    let taker = Taker { client: &conn.known.client, now, ticket: Cell::new(conn.ticket) };
-    let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &taker) else {
-        conn.ticket = taker.ticket.get();
+    let requester = Requester { client: &conn.known.client, now, ticket: Cell::new(conn.ticket) };
+    let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &requester) else {
+        conn.ticket = requester.ticket.get();
         return false;
     };
     conn.ticket = 0;
@@ -279,8 +279,8 @@ pub(crate) fn refuse(
 /// Locks that a command holds while it runs.
 enum Guard<'a> {
     None,
-    One(One<'a>),
-    Many(Held<'a>),
+    One(StripeGuard<'a>),
+    Many(StripeGuards<'a>),
 }
 
 /// Takes the locks of a command. None: it must wait.
@@ -290,11 +290,11 @@ fn lock<'a>(
     conn: &Conn,
     command: &Command,
     args: &Args<'_>,
-    taker: &Taker<'_>,
+    requester: &Requester<'_>,
 ) -> Option<Guard<'a>> {
     if !command.has(flag::WRITE | flag::READONLY) {
         return match command.id {
-            Id::Exec => take(locks, &multi::wanted(conn), taker),
+            Id::Exec => take(locks, &multi::wanted(conn), requester),
             _ => Some(Guard::None),
         };
     }
@@ -304,25 +304,33 @@ fn lock<'a>(
         // With more arguments it may run in steps; so that reads see all or nothing, it locks as
         // for several keys.
         (Some(place), None) if command.has(flag::WRITE) && args.len() <= data::PART => {
-            locks.write(args.get(place), taker).map(Guard::One)
+            locks.write(args.get(place), requester).map(Guard::One)
         }
         // A command that has waited is locked as before, and leaves the queue.
         (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && conn.ticket == 0 => {
             Some(Guard::None)
         }
         (Some(place), None) if !command.has(flag::WRITE) => {
-            locks.write(args.get(place), taker).map(Guard::One)
+            locks.write(args.get(place), requester).map(Guard::One)
         }
         _ => {
-            let mut wanted = Wanted::default();
+            let mut wanted = WantedStripes::default();
             want(&mut wanted, command, args);
-            take(locks, &wanted, taker)
+            take(locks, &wanted, requester)
         }
     }
 }
 
-fn take<'a>(locks: &'a Locks, wanted: &Wanted, taker: &Taker<'_>) -> Option<Guard<'a>> {
-    if wanted.is_empty() { Some(Guard::None) } else { locks.take(wanted, taker).map(Guard::Many) }
+fn take<'a>(
+    locks: &'a Locks,
+    wanted: &WantedStripes,
+    requester: &Requester<'_>,
+) -> Option<Guard<'a>> {
+    if wanted.is_empty() {
+        Some(Guard::None)
+    } else {
+        locks.take(wanted, requester).map(Guard::Many)
+    }
 }
 
 /// Stores a command that has more to do; it continues after other clients were served.
@@ -388,7 +396,7 @@ fn running_command(args: &Args<'_>) -> Option<&'static Command> {
 }
 
 /// Adds a command's keys to the stripes of an operation.
-pub(crate) fn want(wanted: &mut Wanted, command: &Command, args: &Args<'_>) {
+pub(crate) fn want(wanted: &mut WantedStripes, command: &Command, args: &Args<'_>) {
     if !command.has(flag::WRITE | flag::READONLY) {
         return;
     }

@@ -3,14 +3,15 @@
 //! next part.
 //!
 //! Such a command is still atomic for all clients: it keeps the stripes of its keys until it ends
-//! ([`Kept`](super::locks::Kept)), and commands that need one of them wait without occupying their
-//! worker. A command on a pinned value keeps no stripes, because a pinned value does not change.
+//! ([`KeptStripes`](super::locks::KeptStripes)), and commands that need one of them wait without
+//! occupying their worker. A command on a pinned value keeps no stripes, because a pinned value
+//! does not change.
 //!
 //! It runs to its end even if its client leaves, so that no transaction stops in the middle.
 
 use larder_proto::resp::{Args, Owned};
 
-use super::{ctx::Ctx, locks::Kept};
+use super::{ctx::Ctx, locks::KeptStripes};
 
 /// Approximate length of a step in microseconds: the longest wait for others, per client with such
 /// a command.
@@ -54,7 +55,7 @@ pub(crate) struct Running {
     pub(crate) owned: Option<Owned>,
     /// Its stripes.
     #[allow(dead_code)] // held only for its drop
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<KeptStripes>,
     /// Time of its steps except the first.
     pub(crate) micros: u64,
     /// No answer is composed yet.

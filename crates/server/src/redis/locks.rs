@@ -6,13 +6,13 @@
 //! commands hold all. A key's stripe is the same in all databases: COPY and MOVE take two of them
 //! at once.
 //!
-//! A command in steps keeps its stripes between two steps ([`Kept`]). No thread waits for these: a
-//! client that needs one joins the stripe's queue, and its connection tries again when it is
-//! called. A free stripe with a queue is reserved for the queue's first client, so that no pipeline
-//! of long commands keeps others from its keys for ever. Queues are ordered by tickets, which a
-//! command takes when it has to wait for the first time. The lowest ticket comes first in every
-//! queue, so that two waiters never deadlock. The first of a queue that does not come loses its
-//! place ([`PATIENCE`]).
+//! A command in steps keeps its stripes between two steps ([`KeptStripes`]). No thread waits for
+//! these: a client that needs one joins the stripe's queue, and its connection tries again when it
+//! is called. A free stripe with a queue is reserved for the queue's first client, so that no
+//! pipeline of long commands keeps others from its keys for ever. Queues are ordered by tickets,
+//! which a command takes when it has to wait for the first time. The lowest ticket comes first in
+//! every queue, so that two waiters never deadlock. The first of a queue that does not come loses
+//! its place ([`PATIENCE`]).
 //!
 //! A read of one key takes no lock while no such operation writes (`busy` is 0). That is enough: a
 //! client that has seen one write of an operation has also seen `busy` raised, because it was
@@ -70,7 +70,7 @@ struct Waiter {
 }
 
 /// A client that takes stripes, and the current time.
-pub(crate) struct Taker<'a> {
+pub(crate) struct Requester<'a> {
     pub(crate) client: &'a Arc<Client>,
     pub(crate) now: Ms,
     /// Ticket of its command; 0: it has not waited yet, and gets one if it must.
@@ -80,16 +80,16 @@ pub(crate) struct Taker<'a> {
 impl State {
     /// Returns whether this client may take the stripe. If not, it has a place in the queue.
     #[inline]
-    fn admits(&mut self, taker: &Taker<'_>, tickets: &AtomicU64) -> bool {
-        (!self.kept && self.queue.is_empty()) || self.waits(taker, tickets)
+    fn admits(&mut self, requester: &Requester<'_>, tickets: &AtomicU64) -> bool {
+        (!self.kept && self.queue.is_empty()) || self.waits(requester, tickets)
     }
 
     #[cold]
-    fn waits(&mut self, taker: &Taker<'_>, tickets: &AtomicU64) -> bool {
-        if taker.ticket.get() == 0 {
-            taker.ticket.set(tickets.fetch_add(1, Ordering::Relaxed) + 1);
+    fn waits(&mut self, requester: &Requester<'_>, tickets: &AtomicU64) -> bool {
+        if requester.ticket.get() == 0 {
+            requester.ticket.set(tickets.fetch_add(1, Ordering::Relaxed) + 1);
         }
-        let (client, now, ticket) = (taker.client, taker.now, taker.ticket.get());
+        let (client, now, ticket) = (requester.client, requester.now, requester.ticket.get());
         while self.queue.front().is_some_and(|first| first.ticket != ticket && !first.is_there(now))
         {
             self.queue.pop_front();
@@ -104,8 +104,8 @@ impl State {
 
     /// Removes a client that has the stripe from the queue.
     #[inline]
-    fn admitted(&mut self, taker: &Taker<'_>) {
-        if self.queue.front().is_some_and(|waiter| waiter.client.id == taker.client.id) {
+    fn admitted(&mut self, requester: &Requester<'_>) {
+        if self.queue.front().is_some_and(|waiter| waiter.client.id == requester.client.id) {
             self.queue.pop_front();
         }
     }
@@ -133,7 +133,7 @@ impl Waiter {
 #[repr(align(128))]
 struct Busy(AtomicUsize);
 
-/// The table. One per process.
+/// The table. StripeGuard per process.
 pub(crate) struct Locks {
     busy: Busy,
     stripes: Box<[Stripe]>,
@@ -143,21 +143,21 @@ pub(crate) struct Locks {
 
 /// A set of stripes.
 #[derive(Clone, Debug)]
-struct Set([u64; WORDS]);
+struct StripeSet([u64; WORDS]);
 
-impl Set {
+impl StripeSet {
     fn iter(&self) -> impl Iterator<Item = usize> {
         (0..STRIPES).filter(|at| self.0[at / 64] >> (at % 64) & 1 == 1)
     }
 }
 
 /// One stripe held; released when dropped.
-pub(crate) struct One<'a> {
+pub(crate) struct StripeGuard<'a> {
     guard: MutexGuard<'a, State>,
     at: usize,
 }
 
-impl Drop for One<'_> {
+impl Drop for StripeGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.guard.kept {
@@ -167,14 +167,14 @@ impl Drop for One<'_> {
 }
 
 /// Stripes held; released when dropped.
-pub(crate) struct Held<'a> {
+pub(crate) struct StripeGuards<'a> {
     /// Dropped before `busy` is lowered.
     guards: Vec<MutexGuard<'a, State>>,
-    set: Set,
+    set: StripeSet,
     busy: Option<&'a AtomicUsize>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for StripeGuards<'_> {
     fn drop(&mut self) {
         // Lowered while the stripes are held: a read that sees 0 sees all writes of the operation.
         if let Some(busy) = self.busy {
@@ -186,13 +186,13 @@ impl Drop for Held<'_> {
 
 /// Stripes of a command in steps, between two steps. No thread waits for these; waiters try again.
 /// Released when dropped.
-pub(crate) struct Kept {
+pub(crate) struct KeptStripes {
     shared: Arc<Shared>,
-    set: Set,
+    set: StripeSet,
     busy: bool,
 }
 
-impl Drop for Kept {
+impl Drop for KeptStripes {
     fn drop(&mut self) {
         let locks = &self.shared.locks;
         if self.busy {
@@ -206,41 +206,41 @@ impl Drop for Kept {
     }
 }
 
-impl One<'_> {
+impl StripeGuard<'_> {
     /// Keeps the stripe until the command ends.
-    pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
-        let mut set = Set([0; WORDS]);
+    pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> KeptStripes {
+        let mut set = StripeSet([0; WORDS]);
         set.0[self.at / 64] |= 1 << (self.at % 64);
         self.guard.kept = true;
-        Kept { shared: shared.clone(), set, busy: false }
+        KeptStripes { shared: shared.clone(), set, busy: false }
     }
 }
 
-impl Held<'_> {
+impl StripeGuards<'_> {
     /// Keeps the stripes until the command ends.
-    pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
+    pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> KeptStripes {
         self.guards.iter_mut().for_each(|guard| guard.kept = true);
         // The end of the command lowers it, not this drop.
         let busy = self.busy.take().is_some();
-        Kept { shared: shared.clone(), set: self.set.clone(), busy }
+        KeptStripes { shared: shared.clone(), set: self.set.clone(), busy }
     }
 }
 
 /// The stripes that an operation needs, collected before it takes them.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    set: Set,
+pub(crate) struct WantedStripes {
+    set: StripeSet,
     keys: usize,
     writes: bool,
 }
 
-impl Default for Wanted {
-    fn default() -> Wanted {
-        Wanted { set: Set([0; WORDS]), keys: 0, writes: false }
+impl Default for WantedStripes {
+    fn default() -> WantedStripes {
+        WantedStripes { set: StripeSet([0; WORDS]), keys: 0, writes: false }
     }
 }
 
-impl Wanted {
+impl WantedStripes {
     /// Adds a key.
     pub(crate) fn key(&mut self, key: &[u8]) {
         self.keys += 1;
@@ -281,14 +281,14 @@ impl Locks {
 
     /// Locks for a write of one key. None: the client must wait, and is called.
     #[inline]
-    pub(crate) fn write(&self, key: &[u8], taker: &Taker<'_>) -> Option<One<'_>> {
+    pub(crate) fn write(&self, key: &[u8], requester: &Requester<'_>) -> Option<StripeGuard<'_>> {
         let at = stripe(key);
         let mut guard = self.stripes[at].0.lock();
-        if !guard.admits(taker, &self.tickets) {
+        if !guard.admits(requester, &self.tickets) {
             return None;
         }
-        guard.admitted(taker);
-        Some(One { guard, at })
+        guard.admitted(requester);
+        Some(StripeGuard { guard, at })
     }
 
     /// Locks for a moment without a write of this key in progress.
@@ -305,7 +305,11 @@ impl Locks {
 
     /// Locks for an operation on several keys. None: the client must wait for one of the stripes,
     /// and is called. It keeps its places in the queues meanwhile.
-    pub(crate) fn take(&self, wanted: &Wanted, taker: &Taker<'_>) -> Option<Held<'_>> {
+    pub(crate) fn take(
+        &self,
+        wanted: &WantedStripes,
+        requester: &Requester<'_>,
+    ) -> Option<StripeGuards<'_>> {
         let busy = wanted.writes.then_some(&self.busy.0);
         if let Some(busy) = busy {
             busy.fetch_add(1, Ordering::AcqRel);
@@ -313,7 +317,7 @@ impl Locks {
         let mut guards = Vec::new();
         for at in wanted.set.iter() {
             let mut guard = self.stripes[at].0.lock();
-            if !guard.admits(taker, &self.tickets) {
+            if !guard.admits(requester, &self.tickets) {
                 // Nobody is called: the client itself is first in an earlier queue.
                 if let Some(busy) = busy {
                     busy.fetch_sub(1, Ordering::Release);
@@ -322,8 +326,8 @@ impl Locks {
             }
             guards.push(guard);
         }
-        guards.iter_mut().for_each(|guard| guard.admitted(taker));
-        Some(Held { guards, set: wanted.set.clone(), busy })
+        guards.iter_mut().for_each(|guard| guard.admitted(requester));
+        Some(StripeGuards { guards, set: wanted.set.clone(), busy })
     }
 }
 
@@ -348,17 +352,17 @@ mod tests {
     impl TestClients {
         fn new(number: usize) -> TestClients {
             let clients = Clients::new(&Arc::default());
-            let list = (0..number).map(|_| clients.enter(Peer::Unix, "here".into(), 0)).collect();
+            let list = (0..number).map(|_| clients.enter(Peer::Unix, "here", 0)).collect();
             TestClients(clients, list)
         }
 
-        fn taker(&self, number: usize, now: Ms) -> Taker<'_> {
+        fn requester(&self, number: usize, now: Ms) -> Requester<'_> {
             self.again(number, now, 0)
         }
 
-        /// As `taker`, with a ticket from before.
-        fn again(&self, number: usize, now: Ms, ticket: u64) -> Taker<'_> {
-            Taker { client: &self.1[number], now, ticket: Cell::new(ticket) }
+        /// As `requester`, with a ticket from before.
+        fn again(&self, number: usize, now: Ms, ticket: u64) -> Requester<'_> {
+            Requester { client: &self.1[number], now, ticket: Cell::new(ticket) }
         }
     }
 
@@ -371,13 +375,13 @@ mod tests {
             for turned in [false, true, false, true] {
                 let (locks, a, b, clients) = (&locks, &a, &b, &clients);
                 scope.spawn(move || {
-                    let taker = clients.taker(0, 0);
+                    let requester = clients.requester(0, 0);
                     for _ in 0..20_000 {
-                        let mut wanted = Wanted::default();
+                        let mut wanted = WantedStripes::default();
                         let keys = if turned { [b"one", b"two"] } else { [b"two", b"one"] };
                         keys.iter().for_each(|key| wanted.key(&key[..]));
                         wanted.writes();
-                        let _held = locks.take(&wanted, &taker).expect("nobody keeps a stripe");
+                        let _held = locks.take(&wanted, &requester).expect("nobody keeps a stripe");
                         // Deliberately not atomic: only mutual exclusion makes the sum right.
                         a.store(a.load(Relaxed) + 1, Relaxed);
                         b.store(b.load(Relaxed) + 1, Relaxed);
@@ -393,15 +397,15 @@ mod tests {
     fn a_read_takes_its_stripe_only_while_an_operation_on_several_keys_writes() {
         let locks = Locks::new();
         assert!(!locks.is_busy());
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStripes::default();
         wanted.key(b"key");
         let clients = TestClients::new(1);
-        let taker = clients.taker(0, 0);
-        let reading = locks.take(&wanted, &taker);
+        let requester = clients.requester(0, 0);
+        let reading = locks.take(&wanted, &requester);
         assert!(!locks.is_busy(), "a step that only reads stops no read");
         drop(reading);
         wanted.writes();
-        let writing = locks.take(&wanted, &taker);
+        let writing = locks.take(&wanted, &requester);
         assert!(locks.is_busy());
         assert!(locks.stripes[stripe(b"key")].0.try_lock().is_none());
         drop(writing);
@@ -411,44 +415,44 @@ mod tests {
     #[test]
     fn the_same_stripe_twice_is_taken_once() {
         let locks = Locks::new();
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedStripes::default();
         wanted.key(b"key");
         wanted.key(b"key");
         let clients = TestClients::new(1);
-        let taker = clients.taker(0, 0);
-        assert_eq!(locks.take(&wanted, &taker).map(|held| held.guards.len()), Some(1));
-        let mut wanted = Wanted::default();
+        let requester = clients.requester(0, 0);
+        assert_eq!(locks.take(&wanted, &requester).map(|held| held.guards.len()), Some(1));
+        let mut wanted = WantedStripes::default();
         wanted.all();
-        assert_eq!(locks.take(&wanted, &taker).map(|held| held.guards.len()), Some(STRIPES));
+        assert_eq!(locks.take(&wanted, &requester).map(|held| held.guards.len()), Some(STRIPES));
     }
 
     #[test]
     fn a_kept_stripe_makes_no_thread_wait_and_comes_back() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
         let (locks, clients) = (&shared.locks, TestClients::new(1));
-        let taker = clients.taker(0, 0);
-        let mut wanted = Wanted::default();
+        let requester = clients.requester(0, 0);
+        let mut wanted = WantedStripes::default();
         wanted.key(b"key");
         wanted.writes();
-        let kept = locks.take(&wanted, &taker).map(|held| held.keep(&shared));
-        assert!(kept.is_some() && locks.write(b"key", &taker).is_none());
-        assert!(locks.take(&wanted, &taker).is_none());
+        let kept = locks.take(&wanted, &requester).map(|held| held.keep(&shared));
+        assert!(kept.is_some() && locks.write(b"key", &requester).is_none());
+        assert!(locks.take(&wanted, &requester).is_none());
         assert!(locks.is_busy(), "reads of one key look at its stripe");
         drop(kept);
-        assert!(locks.write(b"key", &taker).is_some() && !locks.is_busy());
-        let kept = locks.write(b"key", &taker).map(|one| one.keep(&shared));
-        assert!(kept.is_some() && locks.write(b"key", &taker).is_none());
+        assert!(locks.write(b"key", &requester).is_some() && !locks.is_busy());
+        let kept = locks.write(b"key", &requester).map(|one| one.keep(&shared));
+        assert!(kept.is_some() && locks.write(b"key", &requester).is_none());
         drop(kept);
-        assert!(locks.take(&wanted, &taker).is_some());
+        assert!(locks.take(&wanted, &requester).is_some());
     }
 
     #[test]
     fn waiters_have_the_stripe_in_turn() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
         let (locks, clients) = (&shared.locks, TestClients::new(4));
-        let [long, second, third, late] = [0, 1, 2, 3].map(|number| clients.taker(number, 0));
+        let [long, second, third, late] = [0, 1, 2, 3].map(|number| clients.requester(number, 0));
         let kept = locks.write(b"key", &long).map(|one| one.keep(&shared));
-        let mut both = Wanted::default();
+        let mut both = WantedStripes::default();
         [b"key", b"yek"].iter().for_each(|key| both.key(&key[..]));
         assert!(locks.take(&both, &second).is_none() && locks.write(b"key", &third).is_none());
         assert!(!second.client.take_call());
@@ -473,10 +477,10 @@ mod tests {
     fn waiters_for_the_same_stripes_do_not_deadlock() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
         let (locks, clients) = (&shared.locks, TestClients::new(4));
-        let [one, other, a, b] = [0, 1, 2, 3].map(|number| clients.taker(number, 0));
+        let [one, other, a, b] = [0, 1, 2, 3].map(|number| clients.requester(number, 0));
         let mut keys = [&b"key"[..], b"yek"];
         keys.sort_unstable_by_key(|key| stripe(key));
-        let mut both = Wanted::default();
+        let mut both = WantedStripes::default();
         keys.iter().for_each(|key| both.key(key));
         let second = locks.write(keys[1], &other).map(|one| one.keep(&shared));
         assert!(locks.take(&both, &a).is_none() && locks.take(&both, &b).is_none());
@@ -495,9 +499,9 @@ mod tests {
     fn clients_that_do_not_try_again_lose_their_place() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
         let (locks, mut clients) = (&shared.locks, TestClients::new(4));
-        let kept = locks.write(b"key", &clients.taker(0, 0)).map(|one| one.keep(&shared));
+        let kept = locks.write(b"key", &clients.requester(0, 0)).map(|one| one.keep(&shared));
         for number in 1..4 {
-            assert!(locks.write(b"key", &clients.taker(number, 0)).is_none());
+            assert!(locks.write(b"key", &clients.requester(number, 0)).is_none());
         }
         drop(kept);
         clients.1[1].kill();
@@ -509,10 +513,10 @@ mod tests {
         clients.0.leave(&gone);
         drop(gone);
         assert!(locks.write(b"key", &clients.again(2, PATIENCE - 1, 3)).is_some());
-        let kept = locks.write(b"key", &clients.taker(0, 0)).map(|one| one.keep(&shared));
-        assert!(locks.write(b"key", &clients.taker(2, 0)).is_none());
+        let kept = locks.write(b"key", &clients.requester(0, 0)).map(|one| one.keep(&shared));
+        assert!(locks.write(b"key", &clients.requester(2, 0)).is_none());
         drop(kept);
-        assert!(locks.write(b"key", &clients.taker(0, PATIENCE - 1)).is_none());
+        assert!(locks.write(b"key", &clients.requester(0, PATIENCE - 1)).is_none());
         assert!(locks.write(b"key", &clients.again(0, PATIENCE, 5)).is_some());
     }
 }

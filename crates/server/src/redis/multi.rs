@@ -16,7 +16,7 @@ use super::{
     dispatch::{self, Found},
     job::{Begun, Job, Progress},
     known::flag,
-    locks::Wanted,
+    locks::WantedStripes,
     on_demand::{OnDemand, static_default},
     state::{Conn, ENTRY, gate},
     watched::Watch,
@@ -170,8 +170,8 @@ pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 /// The stripes for the transaction's commands and its watched keys.
-pub(crate) fn wanted(conn: &Conn) -> Wanted {
-    let mut wanted = Wanted::default();
+pub(crate) fn wanted(conn: &Conn) -> WantedStripes {
+    let mut wanted = WantedStripes::default();
     if conn.multi.open && !conn.multi.failed {
         conn.multi.watched.keys().for_each(|(_, key)| wanted.key(key));
         for (found, owned) in &conn.multi.queue {
@@ -205,7 +205,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
     }
     // Earlier messages must not come between the answers.
-    ctx.hear();
+    ctx.take_messages();
     let start = ctx.out.mark();
     ctx.reply().array(multi.queue.len());
     ctx.conn.in_exec = true;
@@ -264,7 +264,7 @@ impl Job for Exec {
         ctx.conn.in_exec = false;
         ctx.conn.end_caching();
         // After an UNSUBSCRIBE nothing else sends the earlier messages.
-        ctx.hear();
+        ctx.take_messages();
         Progress::Done
     }
 }

@@ -3,17 +3,19 @@
 //! Commands stay in the receive buffer while they run. A command too long for it is collected here,
 //! up to its end and no further; the [`Decoder`] examines each byte once.
 
+mod long;
+
 use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
-use larder_proto::resp::{self, Args, Decoder, Limits, Owned, Reply, Rest, Step, TooMuch, Version};
+use larder_proto::resp::{self, Args, Decoder, Limits, Owned, Reply, Step, TooMuch, Version};
 
-use crate::room::{Held, Place};
 use crate::{
     clock::Ms,
     net::out::Out,
     object::{self, Client, Peer, Sent, Turn, TurnTime, WINDOW, ahead::First},
 };
 
+use self::long::{Long, collected};
 use super::{
     dispatch,
     job::Progress,
@@ -24,17 +26,8 @@ use super::{
     state::{Answers, Conn, gate},
 };
 
-/// Length from which a command is collected here, in bytes.
+/// Length from which a command is collected, in bytes.
 const LARGE: usize = WINDOW / 2;
-/// Minimum growth of the buffer for a long command. Otherwise it grows with the received bytes,
-/// never with the announced length.
-const GROWTH: usize = 4096;
-
-/// Answer if there is no memory for a command (Redis: a write when the memory is full).
-const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-/// Answer to an announced argument that is too long for any use.
-const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
-
 /// Answer to a client on another machine if no password is set (Redis: protected mode).
 const DENIED: &str = "DENIED Larder is running in protected mode because protected mode is enabled and no password \
      is set for the default user. In this mode connections are only accepted from the loopback \
@@ -51,10 +44,8 @@ pub(crate) struct Session {
     conn: Conn,
     /// While the connection is idle, the worker keeps the decoder.
     decoder: Option<Box<Decoder>>,
-    /// A command longer than the receive buffer, as received so far.
-    large: Option<Box<Large>>,
-    /// The outstanding part of a refused command.
-    rest: Option<Box<Rest>>,
+    /// A command longer than the receive buffer.
+    long: Option<Box<Long>>,
     /// Answers that the client suppresses (CLIENT REPLY OFF).
     dropped: Option<Box<Out>>,
     /// The client's permission to connect was checked.
@@ -63,26 +54,18 @@ pub(crate) struct Session {
     first: First,
 }
 
-/// A long command in collection.
-struct Large {
-    bytes: Vec<u8>,
-    /// The command is complete and decoded; it waits to be executed.
-    whole: bool,
-    held: Held,
-}
-
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Session {
         let known = Arc::new(Known::new(client, NO_COMMAND));
         face.shared.registry.enter(known.clone());
         let conn = Conn::new(known, &face.shared);
-        let (decoder, large, rest, dropped, first) = Default::default();
-        Session { face, conn, decoder, large, rest, dropped, met: false, first }
+        let (decoder, long, dropped, first) = Default::default();
+        Session { face, conn, decoder, long, dropped, met: false, first }
     }
 
     /// Returns whether the next bytes begin a command.
     fn is_between_commands(&self) -> bool {
-        self.large.is_none() && self.rest.is_none() && self.conn.running.is_none()
+        self.long.is_none() && self.conn.running.is_none()
     }
 
     fn limits(&self) -> Limits {
@@ -134,11 +117,11 @@ impl Session {
     /// Continues a command in steps.
     #[cold]
     fn resume(&mut self, now: Ms, out: &mut Out) -> Turn {
-        let Session { face, conn, decoder, large, dropped, .. } = self;
+        let Session { face, conn, decoder, long, dropped, .. } = self;
         let Some(mut running) = conn.running.take() else { return Turn::Used(0) };
         let muted = conn.gates & gate::MUTED != 0;
         let owned = running.owned.take();
-        let bytes = large.as_ref().map_or(&[][..], |large| &large.bytes);
+        let bytes = collected(long);
         let decoder = decoder.get_or_insert_default();
         let args = owned.as_ref().map_or_else(|| decoder.last(bytes), Owned::args);
         let done =
@@ -168,129 +151,6 @@ impl Session {
         Reply::new(out.scratch(), self.conn.version).error(text);
         Turn::Close
     }
-
-    /// Continues the collection of a long command: takes its bytes from `input`.
-    fn collect(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-        let limits = self.limits();
-        let mut used = 0;
-        loop {
-            let Session { face, conn, decoder, large, dropped, .. } = self;
-            let Some(large) = large else { return Turn::Used(used) };
-            let decoder = decoder.get_or_insert_default();
-            let step = match large.whole {
-                true => Step::Command { args: decoder.last(&large.bytes), used: 0 },
-                false => decoder.step(&large.bytes, &limits),
-            };
-            let need = match step {
-                Step::Command { args, .. } => {
-                    large.whole = true;
-                    // The hint belongs to an earlier command.
-                    face.hint.set(None);
-                    conn.stays = true;
-                    if !run(face, conn, &args, now, out, dropped) {
-                        return Turn::Later(used, conn.looks_again());
-                    }
-                    if conn.running.is_none() {
-                        self.forget();
-                    }
-                    return self.after(used);
-                }
-                Step::Skip(_) => {
-                    self.forget_large();
-                    return Turn::Used(used);
-                }
-                Step::Refused(why) => return self.refuse(why, used, out),
-                Step::Error(text) => return self.broken(&text, out),
-                Step::More(need) => need,
-            };
-            let rest = &input[used..];
-            if rest.is_empty() {
-                return Turn::Used(used);
-            }
-            // Take the bytes up to the decoder's next position; if that is unknown (the line of a
-            // length is incomplete), up to the line's end.
-            let take = match need.checked_sub(large.bytes.len()) {
-                Some(missing) if missing > 0 => missing.min(rest.len()),
-                _ => rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |at| at + 1),
-            };
-            if !self.collect_more(need, &rest[..take]) {
-                return self.refuse(TooMuch::Command, used, out);
-            }
-            used += take;
-        }
-    }
-
-    /// Collects `input` for a long command that needs at least `need` bytes. The buffer grows in
-    /// proportion to the received bytes. False: there is no memory.
-    fn collect_more(&mut self, need: usize, input: &[u8]) -> bool {
-        let Session { conn, decoder, large, .. } = self;
-        let new = || {
-            let held = Held::new(&conn.known.client.holder, Place::Heap);
-            Box::new(Large { bytes: Vec::new(), whole: false, held })
-        };
-        let Large { bytes, held, .. } = &mut **large.get_or_insert_with(new);
-        if bytes.capacity() - bytes.len() < input.len() {
-            let much = (bytes.len() + input.len()).max(GROWTH);
-            let more = need.saturating_sub(bytes.len()).min(much).max(input.len());
-            let kept = decoder.as_ref().map_or(0, |decoder| decoder.kept());
-            if !held.resize((bytes.len() + more + kept) as u64) {
-                return false;
-            }
-            bytes.reserve_exact(more);
-        }
-        bytes.extend_from_slice(input);
-        true
-    }
-
-    /// Frees a long command. The positions of a million arguments take 8 MB: an idle connection
-    /// keeps none of it.
-    fn forget_large(&mut self) {
-        (self.large, self.decoder) = (None, None);
-    }
-
-    /// Refuses the current command, of which `used` bytes of the input are examined or collected.
-    /// It is answered at once, and its outstanding bytes are discarded.
-    #[cold]
-    fn refuse(&mut self, why: TooMuch, used: usize, out: &mut Out) -> Turn {
-        let text = match why {
-            TooMuch::Argument => TOO_LARGE,
-            TooMuch::Command => NO_ROOM,
-        };
-        let Session { face, conn, decoder, large, dropped, .. } = self;
-        // Without an argument it is a line or the head of an array: there is memory for it, or the
-        // client must be disconnected.
-        let decoder = decoder.get_or_insert_default();
-        let Some((at, mut rest)) = decoder.give_up() else { return Turn::Close };
-        let bytes = large.as_ref().map_or(&[][..], |large| &large.bytes);
-        let collected = rest.take(bytes.get(at..).unwrap_or_default());
-        let at = if bytes.is_empty() { at } else { used };
-        let muted = conn.gates & gate::MUTED != 0;
-        dispatch::refuse(face, conn, None, text, target(muted, dropped, out));
-        drop_answers(dropped);
-        answered(conn, muted, out);
-        self.forget_large();
-        match collected {
-            Ok((_, ended)) => {
-                self.rest = (!ended).then(|| Box::new(rest));
-                self.after(at)
-            }
-            Err(text) => self.broken(&text, out),
-        }
-    }
-
-    /// Discards the bytes of a refused command.
-    fn throw_away(&mut self, input: &[u8], out: &mut Out) -> Turn {
-        let Some(rest) = &mut self.rest else { return Turn::Used(0) };
-        match rest.take(input) {
-            Ok((used, ended)) => {
-                if ended {
-                    self.rest = None;
-                }
-                Turn::Used(used)
-            }
-            Err(text) => self.broken(&text, out),
-        }
-    }
 }
 
 /// Value before the first command: CLIENT LIST shows `NULL`.
@@ -319,8 +179,8 @@ fn run(
 /// Finishes an answered command.
 #[inline]
 fn answered(conn: &mut Conn, muted: bool, out: &mut Out) {
-    if muted || conn.gates & gate::HEARS != 0 {
-        conn.hear(out.scratch());
+    if muted || conn.gates & gate::MESSAGES != 0 {
+        conn.take_messages(out.scratch());
     }
     if conn.answers != Answers::On || conn.gates & gate::MUTED != 0 {
         next_answer(conn, out);
@@ -363,18 +223,17 @@ fn next_answer(conn: &mut Conn, out: &mut Out) {
 
 impl object::Session for Session {
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-        let first = self.first.take();
+        let first = self.first.take(&self.face.firsts);
         if !self.met && !self.meet(out) {
             return Turn::Close;
         }
         if self.conn.running.is_some() {
             return self.resume(now, out);
         }
-        if self.large.is_some() {
-            return self.collect(input, now, out);
-        }
-        if self.rest.is_some() {
-            return self.throw_away(input, out);
+        match self.long.as_deref() {
+            Some(Long::Collected(_)) => return self.collect(input, now, out),
+            Some(Long::Refused(_)) => return self.throw_away(input, out),
+            None => {}
         }
         let limits = self.limits();
         let Session { face, conn, decoder, dropped, .. } = self;
@@ -418,12 +277,12 @@ impl object::Session for Session {
 
     fn fetch(&mut self, input: &[u8]) {
         if let Some((key, _)) = resp::ahead(input).filter(|_| self.is_between_commands()) {
-            self.first.fetch(self.face.shared.store, self.conn.ns, key);
+            self.first.fetch(&self.face.firsts, self.face.shared.store, self.conn.ns, key);
         }
     }
 
     fn fetch_record(&mut self) {
-        self.first.fetch_record(self.face.shared.store);
+        self.first.fetch_record(&self.face.firsts, self.face.shared.store);
     }
 
     fn received(&mut self) {
@@ -431,7 +290,7 @@ impl object::Session for Session {
     }
 
     fn kept(&self) -> u64 {
-        let decoder = self.decoder.as_ref().filter(|_| self.large.is_none());
+        let decoder = self.decoder.as_ref().filter(|_| self.long.is_none());
         decoder.map_or(0, |decoder| decoder.kept()) as u64
     }
 
@@ -454,7 +313,11 @@ impl object::Session for Session {
     }
 
     fn awaits(&self) -> bool {
-        (self.large.is_some() && self.conn.running.is_none()) || self.rest.is_some()
+        match self.long.as_deref() {
+            Some(Long::Collected(_)) => self.conn.running.is_none(),
+            Some(Long::Refused(_)) => true,
+            None => false,
+        }
     }
 
     fn leave(&mut self) -> bool {

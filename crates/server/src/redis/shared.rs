@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    net::IpAddr,
     rc::Rc,
     sync::{
         Arc,
@@ -15,7 +16,11 @@ use larder_store::{Cause, Evicted, Hint, MAX_KEY, Namespace, Store};
 use crate::room::Room;
 use crate::{
     clock::{Clock, Ms},
-    object::{self, COMMANDS, Client, Clients, Limits, TurnTime, ahead::Ahead, stop::StopHandle},
+    object::{
+        self, COMMANDS, Client, Clients, Limits, TurnTime,
+        ahead::{Ahead, Firsts},
+        stop::StopHandle,
+    },
     settings::RedisSettings,
 };
 
@@ -191,6 +196,10 @@ impl object::Shared for Shared {
         }
     }
 
+    fn announces(&self, address: IpAddr) -> bool {
+        self.settings.proxies.iter().any(|net| net.contains(address))
+    }
+
     fn refusal(&self) -> &'static [u8] {
         b"-ERR max number of clients reached\r\n"
     }
@@ -203,6 +212,8 @@ pub(crate) struct Face {
     pub(crate) clock: Clock,
     /// Sample-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
+    /// Hints for the first commands of a round.
+    pub(crate) firsts: Firsts,
     /// The hint of the current command's key, if it was looked up ahead.
     pub(crate) hint: Cell<Option<Hint>>,
     /// End of the current step's time in microseconds; 0: it has just begun.
@@ -226,6 +237,7 @@ impl Face {
             counters: shared.counters[worker % shared.workers.max(1)].clone(),
             clock: shared.clock,
             ahead: RefCell::default(),
+            firsts: Firsts::default(),
             hint: Cell::default(),
             until: Cell::default(),
             turn_time: TurnTime::default(),

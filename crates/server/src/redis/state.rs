@@ -36,7 +36,7 @@ pub(crate) mod gate {
     pub(crate) const TRACKING: u32 = 1 << 4;
     /// The client may receive messages, also from its own commands: they are sent before the next
     /// answer.
-    pub(crate) const HEARS: u32 = 1 << 5;
+    pub(crate) const MESSAGES: u32 = 1 << 5;
     /// The client sent MONITOR: commands on keys are refused.
     pub(crate) const MONITOR: u32 = 1 << 6;
 }
@@ -206,7 +206,7 @@ impl Conn {
         self.set_gate(gate::TRACKING, self.tracks.on && !self.tracks.broadcast);
         let monitor = self.known.has(flag::MONITOR);
         self.set_gate(gate::MONITOR, monitor);
-        self.set_gate(gate::HEARS, subscribed || self.tracks.on || monitor);
+        self.set_gate(gate::MESSAGES, subscribed || self.tracks.on || monitor);
         if subscribed {
             self.known.raise(flag::SUBSCRIBER);
         } else {
@@ -224,7 +224,7 @@ impl Conn {
     }
 
     /// Appends the waiting messages to the client's answers.
-    pub(crate) fn hear(&self, into: &mut Vec<u8>) {
+    pub(crate) fn take_messages(&self, into: &mut Vec<u8>) {
         self.known.client.take_mail(into);
     }
 }

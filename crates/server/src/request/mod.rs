@@ -24,6 +24,7 @@ use larder_proto::{
 use crate::{
     clock::Ms,
     counters::Timed,
+    net::tls::{Client, ClientCertificate, Negotiated},
     request::{
         pages::{Config, Pages},
         purge::keys,
@@ -55,7 +56,7 @@ impl RequestStats {
 }
 
 /// The other end of the connection that a request came on.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Peer {
     /// As a proxy tells it where one does (PROXY protocol).
     pub(crate) address: SocketAddr,
@@ -66,10 +67,19 @@ pub(crate) struct Peer {
     /// It is a proxy that does not say who its client is (PROXY protocol): what the bytes behind it
     /// claim of their client is not believed.
     pub(crate) unnamed: bool,
+    /// Of the TLS of the connection, once its handshake has ended.
+    pub(crate) negotiated: Option<Negotiated>,
+    /// None: it was not asked for a certificate.
+    pub(crate) client: Option<Rc<Client>>,
 }
 
 impl Peer {
-    fn scheme(self) -> key::Scheme {
+    /// A connection that nothing was received on.
+    pub(crate) fn new(address: SocketAddr, tls: bool) -> Self {
+        Self { address, secure: tls, tls, unnamed: false, negotiated: None, client: None }
+    }
+
+    fn scheme(&self) -> key::Scheme {
         if self.secure { key::Scheme::Https } else { key::Scheme::Http }
     }
 }
@@ -245,11 +255,22 @@ impl<'a, 'r> Request<'a, 'r> {
         (!self.host().is_some_and(same)).then_some(named)
     }
 
+    /// The certificate that the client has shown to this site.
+    pub(crate) fn certificate(&self) -> Option<forward::Certificate<'_>> {
+        let client = self.peer.client.as_ref()?;
+        let host = self.head.host.as_ref().map_or("", |host| host.host);
+        let (site, _) = self.config.site_for(host)?;
+        let ClientCertificate { field, subject, .. } = client.certificate.as_ref()?;
+        let wanted = site.client_auth.as_ref().is_some_and(|auth| auth.id == client.auth.id);
+        wanted.then_some(forward::Certificate { field, subject })
+    }
+
     /// Appends to a key what stands behind path and query.
     pub(crate) fn write_behind(&self, policy: &RulePolicy, key: &mut Vec<u8>) {
         let host = self.forwarded_host();
         if host.is_some() || !policy.key_fields.is_empty() {
-            let lines = forward::key_lines(self.head.fields, self.trusted(), &policy.key_fields);
+            let (fields, certificate) = (self.head.fields, self.certificate());
+            let lines = forward::key_lines(fields, self.trusted(), certificate, &policy.key_fields);
             key::write_behind(key, host, lines);
         }
     }

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use larder_proto::{http::RequestHead, http2};
+use larder_proto::{http::RequestHead, http2, http3};
 use larder_store::Store;
 
 use crate::{
@@ -109,14 +109,21 @@ impl Drop for Waits {
     }
 }
 
+/// Seconds for which clients may remember that HTTP/3 is spoken here.
+const ALTERNATIVE_SECONDS: u32 = 86_400;
+
 /// A worker's view of the settings: changed as a whole by a reload.
 pub(crate) struct Config {
     pub(crate) settings: Arc<Settings>,
     pub(crate) hit_lines: HitLines,
     /// Limits of connections of HTTP/2 from now on.
     pub(crate) http2: Arc<http2::Limits>,
-    /// Some requests are answered before they are routed: challenges of ACME, or those that are
-    /// sent to HTTPS.
+    /// The same of HTTP/3.
+    pub(crate) http3: Arc<http3::Limits>,
+    /// The value of `Alt-Svc` (RFC 7838) in answers over TLS; None: HTTP/3 is not spoken.
+    pub(crate) alt_svc: Option<String>,
+    /// Some requests are answered before they are routed: challenges of ACME, those that are sent
+    /// to HTTPS, or those of clients without the certificate that their site asks for.
     pub(crate) looks_first: bool,
     /// Where its sites are counted.
     pub(crate) counted: Sites,
@@ -124,7 +131,13 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    fn new(settings: Arc<Settings>, counters: &Counters, before: Option<&Config>) -> Self {
+    /// `port`: of HTTPS.
+    fn new(
+        settings: Arc<Settings>,
+        counters: &Counters,
+        port: Option<u16>,
+        before: Option<&Config>,
+    ) -> Self {
         let mut origins: Vec<(Arc<OriginSettings>, Rc<Origin>)> = Vec::new();
         for site in &settings.sites {
             if origins.iter().any(|(known, _)| *known == site.origin) {
@@ -140,10 +153,17 @@ impl Config {
         }
         let counted =
             Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
-        let (hit_lines, http2) = (HitLines::new(&settings.http), settings.http.http2_limits());
+        let http = &settings.http;
+        let (hit_lines, http2) = (HitLines::new(http), Arc::new(http.http2_limits()));
+        let http3 = Arc::new(http.http3_limits());
+        let speaks_http3 = settings.https.as_ref().is_some_and(|https| https.http3);
+        let alt_svc = port
+            .filter(|_| speaks_http3)
+            .map(|port| format!("h3=\":{port}\"; ma={ALTERNATIVE_SECONDS}"));
         let first = |https: &HttpsSettings| https.redirect || https.acme.is_some();
-        let looks_first = settings.https.as_ref().is_some_and(first);
-        Self { hit_lines, http2: Arc::new(http2), looks_first, counted, settings, origins }
+        let looks_first = settings.https.as_ref().is_some_and(first)
+            || settings.sites.iter().any(|site| site.client_auth.is_some());
+        Self { hit_lines, http2, http3, alt_svc, looks_first, counted, settings, origins }
     }
 
     /// The site that answers for a host, and its place among the counters.
@@ -182,7 +202,8 @@ impl Pages {
         settings: Arc<Settings>,
         remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
-        let config = Rc::new(Config::new(settings, &counters, None));
+        let config =
+            Rc::new(Config::new(settings, &counters, shared.https_port.get().copied(), None));
         let tracer = shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce()));
         Rc::new(Self {
             shared,
@@ -201,7 +222,8 @@ impl Pages {
 
     /// Uses these settings for every request from now on.
     pub(crate) fn reload(&self, settings: Arc<Settings>) {
-        let config = Config::new(settings, &self.counters, Some(&self.config()));
+        let port = self.shared.https_port.get().copied();
+        let config = Config::new(settings, &self.counters, port, Some(&self.config()));
         *self.config.borrow_mut() = Rc::new(config);
     }
 

@@ -65,6 +65,11 @@ impl Holder {
     /// It has to leave, and gives back what it holds. From any thread.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Release);
+        self.wake();
+    }
+
+    /// Calls the registered waker.
+    pub(crate) fn wake(&self) {
         let waker = self.waker.lock().clone();
         if let Some(waker) = waker {
             waker.wake();

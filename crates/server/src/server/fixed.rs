@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::settings::{MemcachedSettings, RedisSettings, Settings};
+use crate::settings::{FaceTls, Listen, MemcachedSettings, RedisSettings, Settings};
 
 /// The first changed setting that needs a restart.
 pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
@@ -11,6 +11,7 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("threads", new.threads != old.threads),
         ("http.listen", new.http.listen != old.http.listen),
         ("https.listen", https_listen(new) != https_listen(old)),
+        ("https.http3", http3(new) != http3(old)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
         ("http.access_log", new.access_log != old.access_log),
@@ -32,6 +33,7 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         (None, None) => None,
         (Some(old), Some(new)) => first(&[
             ("admin.listen", new.listen != old.listen),
+            ("admin.tls.listen", tls_listen(&new.tls) != tls_listen(&old.tls)),
             ("admin.connections", new.connections != old.connections),
             ("admin.name", new.name != old.name),
         ]),
@@ -44,9 +46,18 @@ fn https_listen(settings: &Settings) -> Option<&[SocketAddr]> {
     settings.https.as_ref().map(|https| &https.listen[..])
 }
 
+fn tls_listen(tls: &Option<FaceTls>) -> Option<&[Listen]> {
+    tls.as_ref().map(|tls| &tls.listen[..])
+}
+
+fn http3(settings: &Settings) -> bool {
+    settings.https.as_ref().is_some_and(|https| https.http3)
+}
+
 fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {
     first(&[
         ("memcached.listen", new.listen != old.listen),
+        ("memcached.tls.listen", tls_listen(&new.tls) != tls_listen(&old.tls)),
         ("memcached.udp", new.udp != old.udp),
         ("memcached.item_size", new.item_size != old.item_size),
         ("memcached.backlog", new.backlog != old.backlog),
@@ -58,6 +69,8 @@ fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&
 fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> Option<&'static str> {
     first(&[
         ("redis.listen", new.listen != old.listen),
+        ("redis.tls.listen", tls_listen(&new.tls) != tls_listen(&old.tls)),
+        ("redis.proxies", new.proxies != old.proxies),
         ("redis.databases", new.databases != old.databases),
         ("redis.item_size", new.item_size != old.item_size),
         ("redis.backlog", new.backlog != old.backlog),

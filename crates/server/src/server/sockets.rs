@@ -5,9 +5,12 @@ use std::{
     net::{SocketAddr, TcpListener, UdpSocket},
 };
 
-use super::{FaceName, StartError};
+use super::{FaceName, StartError, memory::random};
 use crate::{
-    net::listen::{self, Address, Bound, Listener, Manner},
+    net::{
+        listen::{self, Address, Bound, Listener, Manner},
+        quic::Handover,
+    },
     settings::{Listen, Settings},
 };
 
@@ -21,11 +24,14 @@ const ADMIN_BACKLOG: i32 = 64;
 pub(super) struct Sockets {
     pub(super) http: Vec<Vec<Listener>>,
     pub(super) https: Vec<Vec<Listener>>,
+    pub(super) quic: Vec<Vec<(UdpSocket, Handover)>>,
     pub(super) memcached: Vec<Vec<Listener>>,
+    pub(super) memcached_tls: Vec<Vec<Listener>>,
     pub(super) udp: Vec<Vec<UdpSocket>>,
     pub(super) redis: Vec<Vec<Listener>>,
-    /// Of the one admin thread.
-    pub(super) admin: Vec<TcpListener>,
+    pub(super) redis_tls: Vec<Vec<Listener>>,
+    /// Of the one admin thread; with true of TLS.
+    pub(super) admin: Vec<(TcpListener, bool)>,
     pub(super) addresses: Vec<(FaceName, Address)>,
 }
 
@@ -55,13 +61,21 @@ impl Sockets {
         let http = tcp(&settings.http.listen);
         self.http = self.keep(FaceName::Http, listen::bind(&http, workers, manner)?);
         if let Some(https) = &settings.https {
-            let https = tcp(&https.listen);
-            self.https = self.keep(FaceName::Https, listen::bind(&https, workers, manner)?);
+            let bound = listen::bind(&tcp(&https.listen), workers, manner)?;
+            let addresses = bound.addresses.clone();
+            self.https = self.keep(FaceName::Https, bound);
+            if https.http3 {
+                self.bind_quic(&addresses, workers)?;
+            }
         }
         if let Some(face) = &settings.memcached {
             let manner = Manner { sndbuf: 0, backlog: face.backlog };
             self.memcached =
                 self.keep(FaceName::Memcached, listen::bind(&face.listen, workers, manner)?);
+            if let Some(tls) = &face.tls {
+                let bound = listen::bind(&tls.listen, workers, manner)?;
+                self.memcached_tls = self.keep(FaceName::MemcachedTls, bound);
+            }
             self.udp = (0..workers).map(|_| Vec::new()).collect();
             for &wanted in &face.udp {
                 let bound = listen::bind_udp(wanted, workers);
@@ -73,15 +87,37 @@ impl Sockets {
         if let Some(face) = &settings.redis {
             let manner = Manner { sndbuf: 0, backlog: face.backlog };
             self.redis = self.keep(FaceName::Redis, listen::bind(&face.listen, workers, manner)?);
+            if let Some(tls) = &face.tls {
+                let bound = listen::bind(&tls.listen, workers, manner)?;
+                self.redis_tls = self.keep(FaceName::RedisTls, bound);
+            }
         }
         if let Some(admin) = &settings.admin {
             let manner = Manner { sndbuf: 0, backlog: ADMIN_BACKLOG };
-            let bound = listen::bind(&tcp(&admin.listen), 1, manner)?;
-            let tcp = |listener| match listener {
-                Listener::Tcp(listener) => Some(listener),
-                Listener::Unix(..) => None,
-            };
-            self.admin = bound.workers.into_iter().flatten().filter_map(tcp).collect();
+            let secured = admin.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
+            for (listen, tls) in [(&tcp(&admin.listen)[..], false), (secured, true)] {
+                let bound = listen::bind(listen, 1, manner)?;
+                self.admin.extend(bound.workers.into_iter().flatten().filter_map(|listener| {
+                    match listener {
+                        Listener::Tcp(listener) => Some((listener, tls)),
+                        Listener::Unix(..) => None,
+                    }
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    /// HTTP/3 is served at the addresses of HTTPS.
+    fn bind_quic(&mut self, https: &[Address], workers: usize) -> Result<(), (Address, io::Error)> {
+        self.quic = (0..workers).map(|_| Vec::new()).collect();
+        for address in https {
+            let Address::Tcp(wanted) = *address else { continue };
+            let bound = listen::bind_udp(wanted, workers);
+            let (bound, address) = bound.map_err(|error| (Address::Udp(wanted), error))?;
+            self.addresses.push((FaceName::Http3, address));
+            let sockets = bound.into_iter().zip(Handover::between(workers, random()));
+            self.quic.iter_mut().zip(sockets).for_each(|(own, socket)| own.push(socket));
         }
         Ok(())
     }

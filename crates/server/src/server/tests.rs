@@ -17,6 +17,8 @@ fn any_port() -> SocketAddr {
 fn redis(listen: Vec<Listen>) -> RedisSettings {
     RedisSettings {
         listen,
+        tls: None,
+        proxies: Vec::new(),
         databases: 16,
         item_size: 1 << 20,
         bulk: 1 << 20,
@@ -42,15 +44,9 @@ fn settings(memcached: Option<MemcachedSettings>, redis: Option<RedisSettings>) 
         memory: 32 << 20,
         threads: 2,
         http: HttpSettings { listen: Vec::new(), ..HttpSettings::default() },
-        https: None,
-        sites: Vec::new(),
-        access_log: None,
-        pages: Share::default(),
         memcached,
         redis,
-        remote: None,
-        tracing: None,
-        admin: None,
+        ..Settings::empty()
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 
-use super::Secret;
+use super::{FaceTls, Listen, Secret};
 
 /// The admin interface: its addresses and permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
     /// Addresses to listen on; port 0 lets the system choose.
     pub listen: Vec<SocketAddr>,
+    /// TLS; None: it is not spoken.
+    pub tls: Option<FaceTls>,
     /// The token that permits changes; None: the server makes one for the run.
     pub token: Option<Secret>,
     /// Names (lower case, without port) that `Host` may have besides addresses and `localhost`.
@@ -28,7 +30,12 @@ pub struct AdminSettings {
 impl AdminSettings {
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
+        let local = |listen: &Listen| match listen {
+            Listen::Tcp(address) => address.ip().is_loopback(),
+            Listen::Unix { .. } => true,
+        };
         self.listen.iter().all(|address| address.ip().is_loopback())
+            && self.tls.iter().flat_map(|tls| &tls.listen).all(local)
     }
 }
 

@@ -2,15 +2,21 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
+use memchr::memmem;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::{
     crypto::ring::sign::any_supported_type,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     sign::CertifiedKey,
 };
-use x509_parser::{extensions::GeneralName, prelude::FromDer};
+use x509_parser::{
+    asn1_rs::{Enumerated, Sequence},
+    certificate::X509Certificate,
+    extensions::GeneralName,
+    prelude::FromDer,
+};
 
-use super::{AcmeSettings, HostPattern};
+use super::{AcmeSettings, HostPattern, Secret};
 
 /// HTTPS: the same pages over TLS.
 #[derive(Clone, Debug)]
@@ -27,8 +33,13 @@ pub struct HttpsSettings {
     pub acme: Option<Arc<AcmeSettings>>,
     /// The oldest version of TLS that is spoken.
     pub min_version: TlsVersion,
+    /// Keys of session tickets, each [`TICKET_KEY_BYTES`] long: the first one seals, all of them
+    /// open. Empty: the program makes its own.
+    pub ticket_keys: Vec<Secret>,
     /// HTTP/2 is spoken with clients that know it.
     pub http2: bool,
+    /// HTTP/3 is spoken, over UDP at the same addresses.
+    pub http3: bool,
     /// Requests that come by plain HTTP are sent to HTTPS (308), purges apart.
     pub redirect: bool,
     /// The value of `Strict-Transport-Security` (RFC 6797) in every answer over TLS; None: no such
@@ -42,6 +53,9 @@ impl HttpsSettings {
         self.certificates.iter().chain(&self.ordered)
     }
 }
+
+/// Lengths of a key of session tickets, in bytes, as nginx's `ssl_session_ticket_key` has them.
+pub const TICKET_KEY_BYTES: [usize; 2] = [48, 80];
 
 /// TLS to an origin.
 #[derive(Clone, Debug)]
@@ -129,6 +143,12 @@ pub enum CertificateError {
     /// The key is another certificate's.
     #[error("the key is not the certificate's")]
     Mismatch,
+    /// The OCSP response is none, or says that there is none.
+    #[error("there is no OCSP response in DER")]
+    NoResponse,
+    /// The OCSP response is for another certificate.
+    #[error("the OCSP response is another certificate's")]
+    OtherResponse,
 }
 
 impl CertificateError {
@@ -194,6 +214,29 @@ impl Certificate {
         Ok(Self { key: Arc::new(key), names, source, not_before, not_after })
     }
 
+    /// Shows this OCSP response (RFC 6960, in DER) to clients that ask for it.
+    pub fn staple(&mut self, response: Vec<u8>) -> Result<(), CertificateError> {
+        let status = Sequence::from_der(&response)
+            .ok()
+            .filter(|(behind, _)| behind.is_empty())
+            .and_then(|(_, sequence)| Some(Enumerated::from_der(&sequence.content).ok()?.1.0));
+        if status != Some(0) {
+            return Err(CertificateError::NoResponse);
+        }
+        let own = self.key.end_entity_cert().map_err(CertificateError::Unsupported)?;
+        let (_, own) = X509Certificate::from_der(own)
+            .map_err(|error| CertificateError::Damaged(error.to_string()))?;
+        // The response names the certificate by the serial number, an INTEGER in DER.
+        let serial = own.raw_serial();
+        let serial = [&[2, u8::try_from(serial.len()).unwrap_or(0)], serial].concat();
+        if memmem::find(&response, &serial).is_none() {
+            return Err(CertificateError::OtherResponse);
+        }
+        let key = CertifiedKey { ocsp: Some(response), ..CertifiedKey::clone(&self.key) };
+        self.key = Arc::new(key);
+        Ok(())
+    }
+
     /// How well it fits a name in lower case: exact names before wildcards. None: not at all. A
     /// wildcard stands for one label (RFC 9525 section 6.3).
     pub fn rank(&self, name: &str) -> Option<u8> {
@@ -230,8 +273,7 @@ fn not_made(error: rcgen::Error) -> CertificateError {
 /// The names of a certificate, and the first and the last moment of its validity.
 fn facts(own: &CertificateDer<'_>) -> Result<(Vec<HostPattern>, i64, i64), CertificateError> {
     let damaged = |error: &dyn fmt::Display| CertificateError::Damaged(error.to_string());
-    let (_, certificate) = x509_parser::certificate::X509Certificate::from_der(own)
-        .map_err(|error| damaged(&error))?;
+    let (_, certificate) = X509Certificate::from_der(own).map_err(|error| damaged(&error))?;
     let alternatives = certificate.subject_alternative_name().map_err(|error| damaged(&error))?;
     let names = alternatives.iter().flat_map(|extension| &extension.value.general_names);
     let names = names.filter_map(|name| match name {

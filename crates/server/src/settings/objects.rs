@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::Secret;
+use super::{Certificate, ClientAuth, Net, Secret, TlsVersion};
 
 /// [`MemcachedSettings::requests_per_event`] by default: memcached's value, which `stats settings`
 /// shows.
@@ -31,6 +31,31 @@ pub struct Share {
     pub ceiling: Option<u64>,
 }
 
+/// Addresses at which a face is served over TLS.
+#[derive(Clone, Debug)]
+pub struct FaceTls {
+    /// The addresses.
+    pub listen: Vec<Listen>,
+    /// The certificate that clients are shown.
+    pub certificate: Arc<Certificate>,
+    /// The oldest version of TLS that is spoken.
+    pub min_version: TlsVersion,
+    /// The certificates that clients are asked for; None: they are not.
+    pub clients: Option<Arc<ClientAuth>>,
+}
+
+impl PartialEq for FaceTls {
+    fn eq(&self, other: &Self) -> bool {
+        let asked = |tls: &Self| tls.clients.as_ref().map(|clients| clients.id);
+        self.listen == other.listen
+            && self.certificate.key.cert == other.certificate.key.cert
+            && self.min_version == other.min_version
+            && asked(self) == asked(other)
+    }
+}
+
+impl Eq for FaceTls {}
+
 /// Names and passwords of clients.
 pub type Users = Arc<[(String, Secret)]>;
 
@@ -51,6 +76,10 @@ pub enum WireProtocol {
 pub struct MemcachedSettings {
     /// Its addresses.
     pub listen: Vec<Listen>,
+    /// TLS; None: it is not spoken.
+    pub tls: Option<FaceTls>,
+    /// Connections from these addresses begin with a header of the PROXY protocol.
+    pub proxies: Vec<Net>,
     /// UDP addresses; none by default.
     pub udp: Vec<SocketAddr>,
     /// Largest value in bytes, 1 KiB to 1 GiB.
@@ -110,6 +139,8 @@ impl MemcachedSettings {
     pub(crate) fn plain(listen: Vec<Listen>) -> Self {
         Self {
             listen,
+            tls: None,
+            proxies: Vec::new(),
             udp: Vec::new(),
             item_size: 1 << 20,
             connections: 1024,
@@ -143,6 +174,10 @@ impl MemcachedSettings {
 pub struct RedisSettings {
     /// Its addresses.
     pub listen: Vec<Listen>,
+    /// TLS; None: it is not spoken.
+    pub tls: Option<FaceTls>,
+    /// Connections from these addresses begin with a header of the PROXY protocol.
+    pub proxies: Vec<Net>,
     /// Numbered databases, 1 to 16.
     pub databases: usize,
     /// Largest value in bytes.

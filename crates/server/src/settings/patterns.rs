@@ -71,6 +71,11 @@ impl Secret {
         (!bytes.is_empty()).then(|| Secret(bytes.into()))
     }
 
+    /// Itself, to derive keys from it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Compares in a time that depends only on the lengths.
     pub fn matches(&self, offered: &[u8]) -> bool {
         let mut difference = u8::from(self.0.len() != offered.len());

@@ -101,6 +101,8 @@ pub struct RulePolicy {
     pub sort_query: bool,
     /// A client that waits is told the links of the stored page (RFC 8297).
     pub early_hints: bool,
+    /// A HEAD of a page that is not stored fetches it by GET, so that it is kept.
+    pub convert_head: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
     /// The choices that RFC 9111 leaves to the operator.
@@ -117,6 +119,7 @@ impl Default for RulePolicy {
             drop_query: Arc::new([]),
             sort_query: false,
             early_hints: false,
+            convert_head: true,
             max_object: 1 << 30,
             cache: Policy::default(),
         }
@@ -209,6 +212,7 @@ overlay! {
         drop_query: Arc<[Pattern]>,
         sort_query: bool,
         early_hints: bool,
+        convert_head: bool,
         max_object: u64,
     } nested { cache: CacheAction }
 }

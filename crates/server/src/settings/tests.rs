@@ -2,6 +2,26 @@ use regex::Regex;
 
 use super::*;
 
+impl Settings {
+    /// A server of nothing, for tests.
+    pub(crate) fn empty() -> Self {
+        Settings {
+            memory: 1 << 20,
+            threads: 1,
+            http: HttpSettings::default(),
+            https: None,
+            sites: Vec::new(),
+            access_log: None,
+            pages: Share::default(),
+            memcached: None,
+            redis: None,
+            admin: None,
+            remote: None,
+            tracing: None,
+        }
+    }
+}
+
 fn site(hosts: &[&str]) -> Site {
     Site {
         name: hosts.first().copied().unwrap_or("default").to_owned(),
@@ -9,6 +29,7 @@ fn site(hosts: &[&str]) -> Site {
         origin: Arc::default(),
         purge: Permission::default(),
         remote: true,
+        client_auth: None,
         debug: Permission::default(),
         defaults: Arc::default(),
         rules: Vec::new(),
@@ -17,20 +38,7 @@ fn site(hosts: &[&str]) -> Site {
 
 fn settings(sites: Vec<Site>) -> Settings {
     let sites = sites.into_iter().map(Arc::new).collect();
-    Settings {
-        memory: 1 << 20,
-        threads: 1,
-        http: HttpSettings::default(),
-        https: None,
-        sites,
-        access_log: None,
-        pages: Share::default(),
-        memcached: None,
-        redis: None,
-        admin: None,
-        remote: None,
-        tracing: None,
-    }
+    Settings { sites, ..Settings::empty() }
 }
 
 #[test]

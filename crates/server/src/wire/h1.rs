@@ -95,7 +95,7 @@ impl HeadWriter<'_> {
         match (keep, version) {
             (false, _) => self.0.extend_from_slice(b"Connection: close\r\n"),
             (true, Version::Http10) => self.0.extend_from_slice(b"Connection: keep-alive\r\n"),
-            (true, Version::Http11 | Version::Http2) => {}
+            (true, _) => {}
         }
     }
 
@@ -116,7 +116,7 @@ pub(crate) enum Framing {
     Chunked,
     /// HTTP/1.0 and no length: the end of the connection.
     Close,
-    /// HTTP/2: frames mark the end.
+    /// HTTP/2 and 3: frames mark the end.
     Frames,
 }
 
@@ -134,7 +134,7 @@ impl Framing {
             (Some(_), _) => Self::Length,
             (None, Version::Http11) => Self::Chunked,
             (None, Version::Http10) => Self::Close,
-            (None, Version::Http2) => Self::Frames,
+            (None, Version::Http2 | Version::Http3) => Self::Frames,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The protocols that clients speak. Each owns its bytes; a response is composed by calls that name
 //! no protocol.
 //!
-//! An answer is composed as a head of HTTP/1 and its body. [`h1`] sends it as it is; the
-//! connection of [`h2`] makes frames of it.
+//! An answer is composed as a head of HTTP/1 and its body. [`h1`] sends it as it is; a connection
+//! whose requests come on a [`stream`] each, of HTTP/2 or 3, makes frames of it.
 
 use std::{io::IoSlice, rc::Rc};
 
@@ -14,14 +14,15 @@ use crate::net::{
 };
 
 pub(crate) mod h1;
-pub(crate) mod h2;
 pub(crate) mod meta;
+pub(crate) mod stream;
 
 /// The way to the client of one request that waits.
 #[derive(Clone, Copy)]
 pub(crate) enum Wire<'c> {
     H1(&'c Socket),
-    H2(&'c Rc<h2::Stream>),
+    /// HTTP/2 or 3.
+    Stream(&'c Rc<stream::Stream>),
 }
 
 impl Wire<'_> {
@@ -29,7 +30,7 @@ impl Wire<'_> {
     pub(crate) async fn send(self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         match self {
             Self::H1(socket) => socket.flush(out, pace).await,
-            Self::H2(stream) => stream.send(out).await,
+            Self::Stream(stream) => stream.send(out).await,
         }
     }
 
@@ -44,7 +45,7 @@ impl Wire<'_> {
     ) -> Result<u64, Ended> {
         match self {
             Self::H1(socket) => socket.send_with(out, more, pinned, pace).await,
-            Self::H2(stream) => stream.send_with(out, more, pinned).await,
+            Self::Stream(stream) => stream.send_with(out, more, pinned).await,
         }
     }
 
@@ -52,7 +53,7 @@ impl Wire<'_> {
     pub(crate) async fn gone(self) {
         match self {
             Self::H1(socket) => socket.gone().await,
-            Self::H2(stream) => stream.gone().await,
+            Self::Stream(stream) => stream.gone().await,
         }
     }
 
@@ -60,7 +61,7 @@ impl Wire<'_> {
     pub(crate) fn watch(&self) -> &Watch {
         match self {
             Self::H1(socket) => &socket.watch,
-            Self::H2(stream) => stream.watch(),
+            Self::Stream(stream) => stream.watch(),
         }
     }
 
@@ -89,7 +90,7 @@ impl Wire<'_> {
     pub(crate) fn end(self, framing: h1::Framing, trailers: Option<&HeaderMap>, out: &mut Out) {
         match self {
             Self::H1(_) => framing.end(trailers, out.scratch()),
-            Self::H2(stream) => stream.set_trailers(trailers),
+            Self::Stream(stream) => stream.set_trailers(trailers),
         }
     }
 }

@@ -7,7 +7,7 @@ use larder_proto::http2::{ErrorCode, Fields, Sent};
 use super::Session;
 use crate::{
     net::out::Out,
-    wire::h2::{Answer, Stream, head_of},
+    wire::stream::{Answer, Stream, head_of},
 };
 
 /// Bodies up to this many bytes are sent with their head; larger ones take turns.
@@ -31,7 +31,7 @@ impl Session {
             self.sent += body;
             return self.ended(id, sent, out);
         }
-        self.streams.push(Stream::answered(id, &self.mail, std::mem::take(from)));
+        self.streams.push(Stream::answered(id.into(), &self.mail, std::mem::take(from)));
         self.codec.wants_to_send(id, true);
     }
 
@@ -68,14 +68,14 @@ impl Session {
     pub(super) fn take_mail(&mut self, out: &mut Out) {
         for stream in self.mail.take() {
             // A closed stream's task may still have something to say.
-            if self.find(stream.id).is_some_and(|open| Rc::ptr_eq(open, &stream)) {
+            if self.find(stream.id as u32).is_some_and(|open| Rc::ptr_eq(open, &stream)) {
                 self.changed(&stream, out);
             }
         }
     }
 
     fn changed(&mut self, stream: &Rc<Stream>, out: &mut Out) {
-        let id = stream.id;
+        let id = stream.id as u32;
         let mut consumed = stream.consumed.take();
         if stream.answer.get() != Answer::Composing {
             consumed += stream.drop_body();
@@ -94,7 +94,7 @@ impl Session {
         match stream.answer.get() {
             // Closed with its head.
             _ if self.find(id).is_none() => {}
-            Answer::Complete | Answer::Broken(_) if left == 0 || !stream.head_sent.get() => {
+            Answer::Complete | Answer::Broken if left == 0 || !stream.head_sent.get() => {
                 self.end(stream, out);
             }
             _ => {
@@ -106,8 +106,8 @@ impl Session {
 
     /// All of the answer is sent that will be.
     fn end(&mut self, stream: &Rc<Stream>, out: &mut Out) {
-        let (id, limits) = (stream.id, &self.limits);
-        let code = match stream.answer.get() {
+        let (id, limits) = (stream.id as u32, &self.limits);
+        match stream.answer.get() {
             Answer::Composing => return,
             Answer::Complete if stream.head_sent.get() => {
                 let sent = match stream.trailers.take() {
@@ -116,11 +116,10 @@ impl Session {
                 };
                 return self.ended(id, sent, out);
             }
-            // There is no head.
-            Answer::Complete => ErrorCode::INTERNAL_ERROR,
-            Answer::Broken(code) => code,
-        };
-        self.codec.reset(id, code, limits, out.scratch());
+            // There is no head, or no more of the body.
+            Answer::Complete | Answer::Broken => {}
+        }
+        self.codec.reset(id, ErrorCode::INTERNAL_ERROR, limits, out.scratch());
         self.forget(id);
     }
 

@@ -10,13 +10,14 @@ use crate::{
     counters::Timing,
     http::{
         conn::{Conn, Todo},
+        streams::Turn,
         worker::Worker,
     },
     net::{
         out::Out,
         round::Work,
         slot::{Connection, Next},
-        socket::{Ended, PROGRESS, Pace, STALLED_AFTER},
+        socket::{Ended, Pace, STALLED_AFTER},
     },
     request::pages::Config,
 };
@@ -33,19 +34,7 @@ pub(super) enum Phase {
     /// No request is open, and none has until then.
     Idle { until: Ms },
     /// The client has to take what was composed.
-    Sending(Stall),
-}
-
-/// A client that has to open its windows.
-#[derive(Clone, Copy)]
-pub(super) struct Stall {
-    /// [`Session::sent`] when the wait began.
-    sent: u64,
-    /// From then on the bytes of the store that it holds are counted.
-    counted_from: Ms,
-    deadline: Ms,
-    /// Bytes of the store that are counted as held by stalled clients.
-    held: u64,
+    Sending,
 }
 
 impl Conn {
@@ -108,7 +97,8 @@ impl Conn {
             session.codec.send_ping(DRAIN, out);
         }
         let most = config.settings.http.limits.pipeline;
-        let mut round = Round { worker, config, peer: *peer, since, buffers, timing };
+        let turn = Turn { worker, config, peer: peer.clone(), since, timing };
+        let mut round = Round { turn, buffers };
         let taken = session.take(&mut round, most);
         work.commands += taken.events;
         if session.over {
@@ -169,6 +159,7 @@ impl Conn {
         let watch = &socket.watch;
         if session.unsent() > 0 {
             watch.busy();
+            session.phase = Phase::Sending;
             match session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms) {
                 Some(deadline) => watch.until(deadline),
                 None => {
@@ -212,9 +203,10 @@ impl Conn {
                 watch.wait_idle(until);
                 return Next::Rest;
             }
-            (Phase::Sending(stall), Ended::TimedOut) => {
-                if now < stall.deadline && session.count_pins(worker) {
-                    watch.until(stall.deadline);
+            (Phase::Sending, Ended::TimedOut) => {
+                let stalled = &worker.conns.shared.stalled;
+                if let Some(deadline) = session.stall.look(session.pinned(), now, stalled) {
+                    watch.until(deadline);
                     return Next::Rest;
                 }
                 worker.pages.counters.timeouts.send.one();
@@ -300,43 +292,16 @@ impl Session {
         self.over = true;
     }
 
-    /// The client has `patience` milliseconds for each stretch of what waits for its windows.
-    /// Returns when to look next; None: it holds too much of the store.
+    /// Returns when to look next at what waits for the client's windows; None: it holds too much.
     fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) -> Option<Ms> {
-        match self.phase {
-            Phase::Sending(stall) if self.sent - stall.sent < PROGRESS => {}
-            _ => {
-                self.release(worker);
-                let (counted_from, deadline) = (now + STALLED_AFTER, now + patience);
-                let stall = Stall { sent: self.sent, counted_from, deadline, held: 0 };
-                self.phase = Phase::Sending(stall);
-            }
-        }
-        let Phase::Sending(stall) = self.phase else { return Some(0) };
-        if now < stall.counted_from {
-            return Some(stall.counted_from.min(stall.deadline));
-        }
-        self.count_pins(worker).then_some(stall.deadline)
-    }
-
-    /// Counts the bytes of the store that answers hold as those of a stalled client. False: they
-    /// are too many.
-    fn count_pins(&mut self, worker: &Worker) -> bool {
-        let pinned = self.pinned();
-        let Phase::Sending(stall) = &mut self.phase else { return true };
-        let more = pinned.saturating_sub(stall.held);
-        let counted = worker.conns.shared.stalled.take(more);
-        if counted {
-            stall.held += more;
-        }
-        counted
+        let streams = &self.streams;
+        let pinned = || streams.iter().map(|stream| stream.pinned()).sum();
+        self.stall.wait(self.sent, pinned, now, patience, &worker.conns.shared.stalled)
     }
 
     /// The client is not stalled any more.
     pub(in crate::http) fn release(&mut self, worker: &Worker) {
-        if let Phase::Sending(stall) = &mut self.phase {
-            worker.conns.shared.stalled.give_back(std::mem::take(&mut stall.held));
-        }
+        self.stall.release(&worker.conns.shared.stalled);
     }
 }
 

@@ -18,11 +18,9 @@ use larder_proto::http2::{Connection, Limits, Workspace};
 
 use crate::{
     clock::Ms,
-    counters::Timing,
-    http::worker::Worker,
+    http::{stall::Stall, streams::Turn},
     net::{conns::IoBuffers, out::Out, socket::Watch},
-    request::{Peer, pages::Config},
-    wire::h2::{Mail, Stream},
+    wire::stream::{Mail, Stream},
 };
 
 /// Memory for one round, shared by all connections of a worker.
@@ -44,6 +42,8 @@ pub(super) struct Session {
     /// When the codec was told the time last.
     ticked: Ms,
     phase: drive::Phase,
+    /// The client has to open its windows.
+    stall: Stall,
     /// Bytes of answers' bodies that the client's windows have let through.
     sent: u64,
     /// Bytes that the socket has taken while it was full.
@@ -55,12 +55,8 @@ pub(super) struct Session {
 
 /// The tools of a round.
 pub(super) struct Round<'c> {
-    pub(super) worker: &'c Rc<Worker>,
-    pub(super) config: &'c Rc<Config>,
-    pub(super) peer: Peer,
-    pub(super) since: u64,
+    pub(super) turn: Turn<'c>,
     pub(super) buffers: &'c mut IoBuffers,
-    pub(super) timing: &'c mut Timing,
 }
 
 impl Session {
@@ -79,6 +75,7 @@ impl Session {
             need: 1,
             ticked: now,
             phase: drive::Phase::default(),
+            stall: Stall::default(),
             sent: 0,
             taken: 0,
             draining: false,
@@ -87,12 +84,12 @@ impl Session {
     }
 
     fn find(&self, id: u32) -> Option<&Rc<Stream>> {
-        self.streams.iter().find(|stream| stream.id == id)
+        self.streams.iter().find(|stream| stream.id == u64::from(id))
     }
 
     /// Forgets a stream that is closed.
     fn forget(&mut self, id: u32) {
-        if let Some(place) = self.streams.iter().position(|stream| stream.id == id) {
+        if let Some(place) = self.streams.iter().position(|stream| stream.id == u64::from(id)) {
             self.streams.swap_remove(place).close();
         }
     }

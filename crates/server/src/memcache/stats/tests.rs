@@ -43,7 +43,7 @@ impl Fixture {
         let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
         let shared = Shared::new(settings, store, &Arc::default(), NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
-        let client = shared.clients.enter(peer, "127.0.0.1:11211".into(), NOW);
+        let client = shared.clients.enter(peer, "127.0.0.1:11211", NOW);
         Self { store, face: Face::new(&shared, 0), client }
     }
 
@@ -247,7 +247,7 @@ fn items_and_slabs_are_one_class() {
 #[test]
 fn connections_are_listed_with_the_listeners() {
     let fixture = Fixture::new();
-    let other = fixture.face.shared.clients.enter(Peer::Unix, "/run/m.sock".into(), NOW - 5000);
+    let other = fixture.face.shared.clients.enter(Peer::Unix, "/run/m.sock", NOW - 5000);
     let expected = "STAT 1:addr tcp:127.0.0.1:11211\r\nSTAT 1:state conn_listening\r\nSTAT \
                     1:secs_since_last_cmd 0\r\nSTAT 2:addr tcp:127.0.0.1:4711\r\nSTAT \
                     2:listen_addr tcp:127.0.0.1:11211\r\nSTAT 2:state conn_parse_cmd\r\nSTAT \

@@ -7,12 +7,17 @@
 //! `send` reports bytes as sent once their record has left. Until then the caller offers them
 //! again, as it does where a socket takes none.
 
+mod client;
 mod config;
+mod facts;
 mod records;
 mod scratch;
 mod session;
 #[cfg(test)]
 mod tests;
+mod tickets;
 
-pub(crate) use config::server_config;
-pub(crate) use session::{Handshake, Session, Transport};
+pub(crate) use client::{Client, ClientCertificate};
+pub(crate) use config::{Configs, face_config, quic_config};
+pub(crate) use facts::{Handshake, Negotiated, TlsFailure};
+pub(crate) use session::{Session, Transport};

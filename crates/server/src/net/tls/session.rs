@@ -6,17 +6,21 @@ use std::{
     sync::Arc,
 };
 
+use larder_proto::client_hello::{self, Peeked};
 use rustls::{
-    HandshakeKind, ServerConfig,
+    HandshakeKind,
     server::UnbufferedServerConnection,
     unbuffered::{ConnectionState, UnbufferedStatus},
 };
 
 use super::{
-    config::{ACME_TLS, H2},
+    client::Client,
+    config::{ACME_TLS, Configs, H2},
+    facts::{Handshake, Negotiated},
     records::{RECORD, Rest, encode},
     scratch::{self, RECEIVED, Scratch},
 };
+use crate::settings::ClientAuth;
 
 /// Records sealed for one write. Larger writes leave the near caches before the system copies them.
 const RECORDS: usize = 4;
@@ -38,20 +42,13 @@ pub(crate) trait Transport {
     fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
 }
 
-/// The outcome of a handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Handshake {
-    /// It used a ticket.
-    pub(crate) resumed: bool,
-    /// HTTP/2 was agreed upon (ALPN).
-    pub(crate) h2: bool,
-    /// It proved a name to a directory of ACME, and nothing follows (RFC 8737 section 3).
-    pub(crate) challenge: bool,
-}
-
 /// The state of one connection.
 pub(crate) struct Session {
     tls: UnbufferedServerConnection,
+    /// The others; None: the right one is found.
+    configs: Option<Arc<Configs>>,
+    /// How the client is asked for a certificate, if it is.
+    auth: Option<Arc<ClientAuth>>,
     /// Received bytes of records, or of handshake messages in several records, that are not whole.
     /// `tls` remembers places in them: each call of it gets them.
     partial: Vec<u8>,
@@ -71,7 +68,7 @@ pub(crate) struct Session {
 /// The phases of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No byte was received.
+    /// No byte was received, and it may be one of HTTP without TLS.
     New,
     Handshaking,
     Open,
@@ -84,14 +81,16 @@ enum State {
 }
 
 impl Session {
-    pub(crate) fn new(config: &Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(configs: &Arc<Configs>) -> Result<Self, rustls::Error> {
         Ok(Self {
-            tls: UnbufferedServerConnection::new(config.clone())?,
+            tls: UnbufferedServerConnection::new(configs.first().clone())?,
+            configs: configs.differ().then(|| configs.clone()),
+            auth: None,
             partial: Vec::new(),
             plain: Vec::new(),
             sealed: Vec::new(),
             unreported: 0,
-            state: State::New,
+            state: if configs.answers_plainly() { State::New } else { State::Handshaking },
             told: false,
             closed: false,
         })
@@ -102,10 +101,22 @@ impl Session {
         let ended = !self.told && !self.tls.is_handshaking();
         self.told |= ended;
         ended.then(|| Handshake {
-            resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+            negotiated: self.negotiated(),
             h2: self.tls.alpn_protocol() == Some(H2),
             challenge: self.tls.alpn_protocol() == Some(ACME_TLS),
+            client: self.auth.take().map(|auth| Client::new(&auth, self.tls.peer_certificates())),
         })
+    }
+
+    fn negotiated(&self) -> Option<Negotiated> {
+        let resumed = self.tls.handshake_kind() == Some(HandshakeKind::Resumed);
+        let suite = self.tls.negotiated_cipher_suite()?.suite();
+        Some(Negotiated::new(self.tls.protocol_version()?, suite, resumed))
+    }
+
+    /// The handshake has not ended.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking() && self.state != State::Plain
     }
 
     /// The client has spoken, and not TLS. Its bytes are received as they are, and it is answered
@@ -199,7 +210,15 @@ impl Session {
                     buf.extend_from_slice(received);
                     return Ok(received.len());
                 }
-                self.state = State::Handshaking;
+                if self.choose(received)? {
+                    self.state = State::Handshaking;
+                } else if received.len() > PARTIAL {
+                    self.state = State::Failed;
+                    return Err(io::ErrorKind::InvalidData.into());
+                } else {
+                    self.keep_partial(&scratch.received);
+                    continue;
+                }
             }
             let processed = self.process(received, buf);
             let flushed = self.flush(socket, false);
@@ -225,6 +244,25 @@ impl Session {
             }
         }
         Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Finds the configuration by the first message. False: it is not whole yet.
+    fn choose(&mut self, received: &[u8]) -> io::Result<bool> {
+        let Some(configs) = &self.configs else { return Ok(true) };
+        match client_hello::peek(received) {
+            Peeked::Partial => return Ok(false),
+            Peeked::Hello(hello) => {
+                if let Some((auth, config)) = configs.asking(&hello) {
+                    let tls = UnbufferedServerConnection::new(config.clone());
+                    self.tls = tls.map_err(io::Error::other)?;
+                    self.auth = Some(auth.clone());
+                }
+            }
+            // TLS tells what is wrong with it.
+            Peeked::Other => {}
+        }
+        self.configs = None;
+        Ok(true)
     }
 
     fn keep_partial(&mut self, rest: &[u8]) {

@@ -12,8 +12,8 @@ use rustls::{
     ClientConfig, ClientConnection, ConnectionTrafficSecrets, RootCertStore, pki_types::ServerName,
 };
 
-use super::{Session, Transport, server_config};
-use crate::settings::{Certificate, HttpsSettings, TlsVersion};
+use super::{Configs, Session, Transport};
+use crate::settings::{Certificate, HttpsSettings, Settings, TlsVersion};
 
 /// A socket that takes so many bytes for each call, and none for every third.
 struct Socket {
@@ -60,14 +60,23 @@ struct Pair {
 fn settings(certificate: Arc<Certificate>, http2: bool) -> HttpsSettings {
     HttpsSettings {
         http2,
+        http3: false,
         listen: Vec::new(),
         certificates: vec![certificate],
         ordered: Vec::new(),
         acme: None,
         min_version: TlsVersion::Tls12,
+        ticket_keys: Vec::new(),
         redirect: false,
         hsts: None,
     }
+}
+
+/// The configurations of a server without sites.
+fn configs(https: HttpsSettings) -> Arc<Configs> {
+    let settings = Settings { https: Some(https), ..Settings::empty() };
+    let configs = Configs::new(&Arc::new(settings), &Arc::default()).expect("a configuration");
+    configs.expect("HTTPS")
 }
 
 impl Pair {
@@ -83,10 +92,7 @@ impl Pair {
         config.enable_secret_extraction = true;
         let name = ServerName::try_from("localhost").expect("a name");
         let mut pair = Pair {
-            session: Session::new(
-                &server_config(&https, &Arc::default()).expect("a configuration"),
-            )
-            .expect("a session"),
+            session: Session::new(&configs(https)).expect("a session"),
             socket: Socket {
                 from_client: RefCell::default(),
                 to_client: RefCell::default(),
@@ -343,7 +349,7 @@ fn data_within_a_handshake_message_is_refused_without_a_panic() {
 fn a_broken_hello_in_two_records_is_refused() {
     let certificate = Arc::new(Certificate::self_signed().expect("a certificate"));
     let https = settings(certificate, true);
-    let config = server_config(&https, &Arc::default()).expect("a configuration");
+    let config = configs(https);
     let begun = [22, 3, 1, 0, 5, 1, 0, 1, 0, 3];
     let seconds: [&[u8]; 5] = [
         &[21, 3, 1, 0, 2, 1, 0],

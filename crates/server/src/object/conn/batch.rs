@@ -41,14 +41,14 @@ impl Batch {
 impl<S: Session> Conn<S> {
     /// Answers what was received, with mail between the answers. False: close.
     pub(super) async fn batch(&mut self, received: usize) -> Result<bool, Ended> {
-        let batch = self.begin(received, self.conns.clock.micros());
+        let batch = self.begin(received, self.tracked.conns.clock.micros());
         self.finish(batch).await
     }
 
     /// Takes up what was received, as far as that goes before something is sent. `began`: when it
     /// was there, microseconds.
     pub(super) fn begin(&mut self, received: usize, began: u64) -> Batch {
-        let now = self.conns.clock.at(began);
+        let now = self.tracked.conns.clock.at(began);
         if received > 0 {
             self.client.active.store(now, Ordering::Relaxed);
         }
@@ -56,7 +56,7 @@ impl<S: Session> Conn<S> {
         self.come += received;
         self.want = 0;
         self.streak.1 = self.streak.1.saturating_add(small(received));
-        let (limits, took) = (self.limits.get(), Took::All { want: 0 });
+        let (limits, took) = (self.admission.limits(), Took::All { want: 0 });
         self.session.turn_time().begin();
         let mut batch =
             Batch { began, now, limits, commands: 0, received, written: 0, high: HIGH_WATER, took };
@@ -65,7 +65,7 @@ impl<S: Session> Conn<S> {
     }
 
     fn take_up(&mut self, batch: &mut Batch) {
-        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        let buffers = self.buffers.get_or_insert_with(|| self.tracked.conns.take_buffers());
         let again = matches!(batch.took, Took::Part | Took::Later(_) | Took::Again);
         let (before, how) = (batch.commands, (again, batch.most(), batch.high));
         batch.took = take_up(buffers, &mut self.session, batch.now, how, &mut batch.commands);
@@ -122,7 +122,7 @@ impl<S: Session> Conn<S> {
                 }
                 Took::Later(time) => {
                     batch.received += self.put_off(time).await?;
-                    batch.now = self.conns.clock.now();
+                    batch.now = self.tracked.conns.clock.now();
                 }
                 Took::All { .. } | Took::Enough | Took::Part | Took::Again => {}
             }
@@ -139,7 +139,7 @@ impl<S: Session> Conn<S> {
         self.hold_or_end();
         tokio::task::yield_now().await;
         self.session.turn_time().begin();
-        batch.now = self.conns.clock.now();
+        batch.now = self.tracked.conns.clock.now();
     }
 
     /// All of a batch is answered.
@@ -151,9 +151,9 @@ impl<S: Session> Conn<S> {
             // has it: 40 ms later, if left to the system.
             self.socket.stream.acknowledge();
         }
-        let ended = self.conns.clock.micros();
+        let ended = self.tracked.conns.clock.micros();
         if batch.commands > 0 {
-            self.rested = self.conns.clock.at(ended);
+            self.rested = self.tracked.conns.clock.at(ended);
         }
         self.session.sent(Sent { micros: ended - batch.began, received, written: batch.written });
     }
@@ -195,7 +195,7 @@ impl<S: Session> Conn<S> {
         });
         let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
         // Commands that are not taken up when the server stops never will be.
-        if self.conns.draining.get() {
+        if self.tracked.conns.draining.get() {
             return Err(Ended::Drained);
         }
         let Some(buffers) =

@@ -36,9 +36,9 @@ impl<S: Session> Conn<S> {
             .filter(same)
             .is_none_or(|begun| self.come - begun.come >= PROGRESS)
         {
-            let now = self.conns.clock.now();
+            let now = self.tracked.conns.clock.now();
             self.client.moves(now);
-            let deadline = now + self.limits.get().receive;
+            let deadline = now + self.admission.limits().receive;
             self.begun = Some(Box::new(Begun { come: self.come, deadline, used: awaits }));
         }
     }

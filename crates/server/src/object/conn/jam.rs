@@ -24,7 +24,7 @@ use super::{
 use crate::{
     net::{
         conns::{Conns, IoBuffers},
-        socket::{Ended, Mark, Pace},
+        socket::{Ended, Mark, Pace, Socket},
     },
     object::{HIGH_WATER, Limits, Session, WINDOW},
     room::Held,
@@ -53,6 +53,26 @@ impl Jam {
     /// nothing is added to it.
     fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) {
         self.full = !held.resize(buffers.memory());
+    }
+
+    /// Receives up to `room` bytes. Returns whether some came.
+    fn receive(
+        &mut self,
+        buffers: &mut IoBuffers,
+        socket: &Socket,
+        room: usize,
+    ) -> Result<bool, Ended> {
+        make_room(buffers, room);
+        match socket.stream.try_read_buf(&mut buffers.buf) {
+            Ok(0) => self.eof = true,
+            Ok(n) => {
+                self.received += n as u64;
+                return Ok(true);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return Err(Ended::Closed),
+        }
+        Ok(false)
     }
 
     /// May answers be gathered, and how many bytes may be received?
@@ -85,11 +105,20 @@ impl<S: Session> Conn<S> {
         took: Took,
     ) -> Result<Flushed, Ended> {
         let Conn {
-            conns, socket, session, client, buffers: Some(buffers), jam, streak, held, ..
+            tracked,
+            socket,
+            session,
+            client,
+            buffers: Some(buffers),
+            jam,
+            streak,
+            held,
+            ..
         } = self
         else {
             return Err(Ended::Closed);
         };
+        let conns = &tracked.conns;
         let jam = jam.get_or_insert_with(|| Jam::new(conns.clone()));
         jam.sent += sent;
         let mut received = false;
@@ -127,18 +156,9 @@ impl<S: Session> Conn<S> {
             if waited {
                 *streak = (0, 0);
             }
-            if room > 0 {
-                make_room(buffers, room);
-                match socket.stream.try_read_buf(&mut buffers.buf) {
-                    Ok(0) => jam.eof = true,
-                    Ok(n) => {
-                        jam.received += n as u64;
-                        received = true;
-                        session.received();
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(_) => return Err(Ended::Closed),
-                }
+            if room > 0 && jam.receive(buffers, socket, room)? {
+                received = true;
+                session.received();
             }
             let pending = buffers.out.pending();
             let result = buffers.out.send(&mut &socket.stream);

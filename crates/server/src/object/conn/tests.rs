@@ -4,6 +4,7 @@ mod admission;
 mod composed;
 
 use std::{
+    cell::Cell,
     cell::RefCell,
     future::Future,
     net::TcpListener,
@@ -22,7 +23,7 @@ use super::*;
 use crate::{
     clock::Clock,
     net::{
-        conns::WorkerShared,
+        conns::{Conns, WorkerShared},
         out::Out,
         stream::{Kind, Stream},
     },
@@ -146,19 +147,17 @@ impl Echo {
     }
 }
 
-/// Tells a test how a connection ended.
-struct Left(End, Option<oneshot::Sender<End>>);
+/// Limits for a connection; tells a test how it ended.
+struct Admitted(Limits, Cell<Option<oneshot::Sender<End>>>);
 
-impl Leaving for Left {
-    fn ends(&mut self, end: End) {
-        self.0 = end;
+impl Admission for Admitted {
+    fn limits(&self) -> Limits {
+        self.0
     }
-}
 
-impl Drop for Left {
-    fn drop(&mut self) {
+    fn left(&self, _: &Client, end: End) {
         let tell = self.1.take().expect("dropped once");
-        let _ = tell.send(self.0);
+        let _ = tell.send(end);
     }
 }
 
@@ -219,14 +218,14 @@ fn pair_of(
 ) -> Pair {
     let stream = |socket| Stream::new(&conns.reactor, socket, kind).expect("registered");
     let (far, near) = (stream(far), stream(near));
-    let client = clients.enter(Peer::Unix, "here".into(), conns.clock.now());
+    let client = clients.enter(Peer::Unix, "here", conns.clock.now());
     let seen = Rc::new(Seen::default());
     let tracked = conns.track();
     let watch = tracked.watch.clone();
     let session = Echo::new(client.clone(), seen.clone());
     let (tell, told) = oneshot::channel();
-    let leaving = Box::new(Left(End::Closed, Some(tell)));
-    open(tracked, near, session, client.clone(), Rc::new(Cell::new(limits)), leaving);
+    let admitted = Rc::new(Admitted(limits, Cell::new(Some(tell))));
+    open(tracked, near, session, client.clone(), admitted);
     let served = spawn_local(async move { told.await.expect("an end") });
     Pair { far, conns: conns.clone(), watch, client, seen, served }
 }
@@ -505,15 +504,14 @@ fn mail_reaches_a_client_that_waits() {
 #[test]
 fn mail_alone_counts_as_work() {
     run(|| async {
-        let client = Clients::default().enter(Peer::Unix, "here".into(), 0);
+        let client = Clients::default().enter(Peer::Unix, "here", 0);
         let conns = conns();
         let (tracked, Sockets(_far, near, kind)) = (conns.track(), unix());
         let stream = Stream::new(&conns.reactor, near, kind).expect("registered");
         let session = Echo::new(client.clone(), Rc::default());
-        let limits = Rc::new(Cell::new(LIMITS));
         let (tell, _told) = oneshot::channel();
-        let leaving = Box::new(Left(End::Closed, Some(tell)));
-        let mut conn = Conn::new(tracked, stream, session, client.clone(), limits, leaving);
+        let admitted = Rc::new(Admitted(LIMITS, Cell::new(Some(tell))));
+        let mut conn = Conn::new(tracked, stream, session, client.clone(), admitted);
         assert!(client.push(b"mail\n", 100));
         let (work, next) = conn.answer(0);
         assert!(matches!(next, Next::Rest));
@@ -540,7 +538,7 @@ fn mail_comes_between_answers() {
 fn nothing_reaches_a_client_that_left() {
     run(|| async {
         let clients = Clients::default();
-        let client = clients.enter(Peer::Unix, "here".into(), 1);
+        let client = clients.enter(Peer::Unix, "here", 1);
         assert_eq!((clients.open(), clients.list().len()), (1, 1));
         clients.leave(&client);
         clients.leave(&client);

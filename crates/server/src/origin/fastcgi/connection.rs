@@ -53,7 +53,7 @@ pub(super) struct Connection {
     application: Option<Arc<FastCgiSettings>>,
     /// How often connections had been asked for when it was opened.
     released: u64,
-    /// Its idle state is spoilt: bytes came that nobody asked for.
+    /// It must not be used again: bytes came that nobody asked for.
     spoilt: Cell<bool>,
     counters: Arc<OriginCounters>,
     _counted: Held,
@@ -140,8 +140,8 @@ impl Connection {
         id as u16
     }
 
-    /// The request that is under way has asked for connections, for the `times`th time: this one
-    /// is not meant.
+    /// The request under way had the workers close idle connections, for the `times`th time. This
+    /// connection stays open.
     pub(super) fn stays(&mut self, times: u64) {
         self.released = times;
     }

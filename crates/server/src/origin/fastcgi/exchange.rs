@@ -28,8 +28,11 @@ use crate::origin::{
 /// Limits on the records of an answer.
 const LIMITS: Limits = Limits { stderr: 16 << 10 };
 
-/// Output that is read for nothing, so that a connection can be kept: what an application says
-/// behind a head that has no content. With more of it the connection is closed.
+/// Reads in a row that bring no output before others have their turn.
+const READS: usize = 32;
+
+/// Output that is read for nothing, so that a connection can be kept: output behind the head of an
+/// answer that has no content. With more of it the connection is closed.
 const DRAIN_BYTES: usize = 64 << 10;
 
 /// A request under way. Dropped before its end, it tells the application and closes the connection.
@@ -124,7 +127,7 @@ impl Exchange {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
-        loop {
+        for _ in 0..READS {
             if let Some(event) = self.decode()? {
                 return Poll::Ready(Ok(event));
             }
@@ -139,6 +142,9 @@ impl Exchange {
                 Ok(0) | Err(_) => return Poll::Ready(Err(OriginError::Truncated)),
             }
         }
+        // An application that says nothing of use without end must not hold the thread.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Decodes received bytes. None: more are needed.

@@ -29,23 +29,25 @@ impl Log {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
+        let mut lines = String::new();
         for &byte in bytes {
             if byte == b'\n' || self.line.len() >= LINE_BYTES {
-                self.end_line();
+                self.end_line(&mut lines);
             }
             if byte != b'\n' {
                 self.line.push(byte);
             }
         }
+        show(&lines);
     }
 
-    fn end_line(&mut self) {
+    fn end_line(&mut self, lines: &mut String) {
         let text = String::from_utf8_lossy(&self.line);
         let text = text.trim_end();
         if !text.is_empty() {
             // Control characters could drive a terminal.
             let text: String = text.chars().filter(|c| *c == '\t' || !c.is_control()).collect();
-            eprintln!("{}: {text}", self.about);
+            lines.extend([&*self.about, ": ", &text, "\n"]);
         }
         self.line.clear();
     }
@@ -53,7 +55,16 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.end_line();
+        let mut lines = String::new();
+        self.end_line(&mut lines);
+        show(&lines);
+    }
+}
+
+/// One write for all lines of a record.
+fn show(lines: &str) {
+    if !lines.is_empty() {
+        eprint!("{lines}");
     }
 }
 

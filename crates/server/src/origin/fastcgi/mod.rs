@@ -49,7 +49,7 @@ use crate::settings::{FastCgiSettings, OriginSettings};
 const HEAD: HeadLimits = HeadLimits { bytes: 64 << 10, fields: 256 };
 
 /// Time for the head of an answer on a new connection. A request that takes longer may wait for a
-/// process; if it does not, nothing is lost: beside such a time, a new connection costs nothing.
+/// process; if it does not, the loss is a new connection, which takes far less than the request.
 const SOON: Duration = Duration::from_millis(10);
 
 /// Local redirects of one request; more are taken for a circle.
@@ -282,9 +282,9 @@ fn ended(end: End) -> OriginError {
     }
 }
 
-/// The fields but for those of a connection, which an application does not have.
+/// The fields without hop-by-hop ones, which an application must not send.
 fn headers(fields: &[(&str, &[u8])]) -> Result<HeaderMap, OriginError> {
-    let malformed = || OriginError::Malformed("a field that none can be".to_owned());
+    let malformed = || OriginError::Malformed("a field with a wrong name or value".to_owned());
     let mut headers = HeaderMap::with_capacity(fields.len());
     for (name, value) in fields.iter().filter(|(name, _)| !is_hop_by_hop(name)) {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| malformed())?;

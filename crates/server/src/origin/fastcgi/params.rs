@@ -101,7 +101,7 @@ fn server(facts: &Facts<'_>, table: &mut Table) {
     if facts.asker.secure {
         table.set("HTTPS", "on");
     }
-    // PHP, built so, runs only what a web server sent it.
+    // PHP built with force-cgi-redirect runs no script without it.
     table.set("REDIRECT_STATUS", "200");
     let client = facts.asker.client.as_ref().map(IpAddr::to_canonical);
     table.set("REMOTE_ADDR", client.map_or_else(String::new, |client| client.to_string()));

@@ -5,6 +5,7 @@
 use std::{
     fs::{File, OpenOptions},
     future::poll_fn,
+    hash::{BuildHasher, RandomState},
     io::{self, Read, Seek, Write},
     mem,
     os::unix::fs::OpenOptionsExt,
@@ -22,11 +23,46 @@ use tokio::{
 use crate::origin::{BodyFrame, OriginError, RequestBody, upload::Upload};
 
 /// Bytes kept in memory for one body; those beyond go to the file in pieces of this size.
-const MEMORY_BYTES: usize = 256 << 10;
+const MEMORY_BYTES: usize = 64 << 10;
+/// The most bytes of collected bodies, in memory and in files, of all requests of the process.
+const COLLECTED_BYTES: u64 = 4 << 30;
+
+/// Bytes of one collected body, counted among those of all.
+#[derive(Default)]
+struct Collected(u64);
+
+impl Collected {
+    fn add(&mut self, bytes: u64) -> Result<(), OriginError> {
+        let all = COLLECTED.fetch_add(bytes, Relaxed) + bytes;
+        self.0 += bytes;
+        if all > COLLECTED_BYTES { Err(OriginError::TooManyConnections) } else { Ok(()) }
+    }
+}
+
+static COLLECTED: AtomicU64 = AtomicU64::new(0);
+
+impl Drop for Collected {
+    fn drop(&mut self) {
+        COLLECTED.fetch_sub(self.0, Relaxed);
+    }
+}
+
+/// A body in memory.
+struct Short {
+    bytes: Vec<u8>,
+    _collected: Collected,
+}
+
+impl AsRef<[u8]> for Short {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 /// Reads a body to its end, and gives it back with its length.
 pub(super) async fn spool(mut upload: Upload) -> Result<RequestBody, OriginError> {
     let (mut memory, mut file, mut length) = (Vec::new(), None, 0);
+    let mut collected = Collected::default();
     loop {
         let frame = match poll_fn(|cx| Pin::new(&mut upload).poll_frame(cx)).await {
             Some(Ok(frame)) => frame,
@@ -34,6 +70,7 @@ pub(super) async fn spool(mut upload: Upload) -> Result<RequestBody, OriginError
             None => break,
         };
         let Ok(data) = frame.into_data() else { continue };
+        collected.add(data.len() as u64)?;
         length += data.len() as u64;
         memory.extend_from_slice(&data);
         if memory.len() > MEMORY_BYTES {
@@ -44,7 +81,8 @@ pub(super) async fn spool(mut upload: Upload) -> Result<RequestBody, OriginError
     let (send, frames) = mpsc::channel(1);
     match file {
         None => {
-            let _ = send.try_send(BodyFrame::Data(Bytes::from(memory)));
+            let body = Short { bytes: memory, _collected: collected };
+            let _ = send.try_send(BodyFrame::Data(Bytes::from_owner(body)));
         }
         Some(file) => {
             let file = blocking(move || {
@@ -53,14 +91,14 @@ pub(super) async fn spool(mut upload: Upload) -> Result<RequestBody, OriginError
                 Ok(file)
             })
             .await?;
-            spawn_local(replay(file, send));
+            spawn_local(replay(file, collected, send));
         }
     }
     Ok(RequestBody::Stream { length: Some(length), frames })
 }
 
 /// Sends the file's content until it ends, or nobody wants it.
-async fn replay(mut file: File, send: mpsc::Sender<BodyFrame>) {
+async fn replay(mut file: File, _collected: Collected, send: mpsc::Sender<BodyFrame>) {
     loop {
         let read = blocking(move || {
             let mut piece = Vec::with_capacity(MEMORY_BYTES);
@@ -92,9 +130,9 @@ fn append(file: Option<File>, piece: &[u8]) -> io::Result<File> {
 
 /// A new file in the system's directory for temporary ones, whose name is gone already.
 fn nameless() -> io::Result<File> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("larder-body-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-    let path = std::env::temp_dir().join(name);
+    // Others cannot make a file of that name beforehand.
+    let random = RandomState::new().hash_one(std::process::id());
+    let path = std::env::temp_dir().join(format!("larder-body-{random:016x}"));
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(&path)?;

@@ -133,8 +133,8 @@ impl Files {
             let compressed = [name, extension.as_bytes()].concat();
             let Some((file, stat)) = tree::open(&self.tree, &compressed)? else { continue };
             let form = Version::of(&stat);
-            // One that was made of an older file is of no use.
-            if form.modified < version.modified {
+            // One that was made of an older file is of no use, nor one that is being made.
+            if form.modified < version.modified || (form.size == 0 && version.size > 0) {
                 continue;
             }
             best.varies = true;

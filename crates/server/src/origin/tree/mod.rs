@@ -94,7 +94,7 @@ struct Search<'a> {
 /// A name to look for.
 struct Name<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Number of bytes before the first slash that is none between segments.
+    /// Number of bytes before the first slash that was written as `%2F`.
     plain: usize,
 }
 
@@ -110,9 +110,17 @@ impl Search<'_> {
     fn file(&self, pattern: &NamePattern) -> io::Result<Option<Found>> {
         let name = self.name(pattern);
         for end in self.ends_of_scripts(&name.bytes) {
-            if name.is_plain(end) && self.root.look(&name.bytes[..end])? == Entry::File {
-                let path_info = name.bytes[end..].to_vec();
-                return Ok(Some(self.script(pattern, &name.bytes[..end], path_info)));
+            if !name.is_plain(end) {
+                break;
+            }
+            match self.root.look(&name.bytes[..end])? {
+                Entry::File => {
+                    let path_info = name.bytes[end..].to_vec();
+                    return Ok(Some(self.script(pattern, &name.bytes[..end], path_info)));
+                }
+                Entry::Directory => {}
+                // Nothing is below it either.
+                Entry::Nothing => break,
             }
         }
         let length = name.bytes.len();
@@ -157,8 +165,10 @@ impl Search<'_> {
 
     fn script(&self, pattern: &NamePattern, name: &[u8], path_info: Vec<u8>) -> Found {
         let query = pattern.query.as_ref().map(|query| {
-            let query = query.replace("$query_string", "$args").replace("$uri", self.asked.path);
-            query.replace("$args", self.asked.query)
+            // The pattern is expanded, and not what a path has in common with it.
+            let query = query.replace("$query_string", "$args");
+            let parts = query.split("$args").map(|part| part.replace("$uri", self.asked.path));
+            parts.collect::<Vec<_>>().join(self.asked.query)
         });
         Found::Script(Script { name: name.to_vec(), path_info, query })
     }
@@ -186,14 +196,19 @@ impl Search<'_> {
     }
 }
 
+fn last_segment(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
 fn is_script(name: &[u8], end: &str) -> bool {
-    let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let file = last_segment(name);
     file.len() > end.len() && file.ends_with(end.as_bytes())
 }
 
 /// Whether a file beside PHP's scripts may be PHP itself: `.PHP`, `.php5`, `.phtml`, `.phar`.
 fn is_source(name: &[u8]) -> bool {
-    let dot = name.iter().rposition(|byte| *byte == b'.');
-    let extension = dot.map(|at| name[at + 1..].to_ascii_lowercase()).unwrap_or_default();
+    let file = last_segment(name);
+    let dot = file.iter().rposition(|byte| *byte == b'.');
+    let extension = dot.map(|at| file[at + 1..].to_ascii_lowercase()).unwrap_or_default();
     ["php", "pht", "phar", "phps"].iter().any(|start| extension.starts_with(start.as_bytes()))
 }

@@ -94,5 +94,7 @@ fn is_nothing(error: Errno) -> bool {
             | Errno::XDEV
             | Errno::NAMETOOLONG
             | Errno::ILSEQ
+            // A socket.
+            | Errno::NXIO
     )
 }

@@ -129,6 +129,10 @@ fn front_controllers() {
         panic!("no script");
     };
     assert_eq!(found.query.as_deref(), Some("q=/a%20b&c=d"));
+    let Found::Script(found) = of(&["$uri", "/index.php?q=$uri&$args"], "/$args$uri?c=$uri") else {
+        panic!("no script");
+    };
+    assert_eq!(found.query.as_deref(), Some("q=/$args$uri&c=$uri"));
     assert_eq!(of(&["$uri", "=410", "/index.php"], "/a"), Found::Status(410));
 }
 

@@ -84,7 +84,7 @@ impl Job for Reset {
         monitor::leave(ctx.shared, &ctx.conn.known);
         tracking::off(ctx.shared, ctx.conn);
         // Earlier messages precede the confirmation that the subscription has ended.
-        ctx.hear();
+        ctx.take_messages();
         let Ctx { conn, shared, .. } = ctx;
         if conn.answers != Answers::On {
             conn.answers = Answers::Reset;

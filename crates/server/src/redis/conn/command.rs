@@ -5,7 +5,10 @@ use larder_proto::resp::{
     table::{self, Command, Id, category, docs, key, names},
 };
 
-use crate::redis::ctx::Ctx;
+use crate::redis::{
+    ctx::Ctx,
+    job::{Job, Progress},
+};
 
 pub(crate) fn command(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     let mut reply = ctx.reply();
@@ -31,25 +34,82 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() == 2 {
         return command(ctx, args);
     }
-    let mut reply = ctx.reply();
-    reply.array(args.len() - 2);
-    for name in args.from(2) {
-        match named(name) {
-            Some(command) => docs::describe(&mut reply, command),
-            None => reply.null(),
+    ctx.reply().array(args.len() - 2);
+    ctx.go(Info { at: 2 }, args);
+}
+
+/// A COMMAND INFO in progress.
+struct Info {
+    /// The next name.
+    at: usize,
+}
+
+impl Job for Info {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        while self.at < args.len() {
+            match named(args.get(self.at)) {
+                Some(command) => docs::describe(&mut ctx.reply(), command),
+                None => ctx.reply().null(),
+            }
+            self.at += 1;
+            if ctx.overflows() {
+                break;
+            }
+            if ctx.is_over() {
+                return Progress::Again;
+            }
         }
+        Progress::Done
     }
 }
 
 pub(crate) fn docs(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let commands: Vec<&Command> = if args.len() == 2 {
-        table::all().collect()
-    } else {
-        args.from(2).filter_map(named).collect()
-    };
-    let mut reply = ctx.reply();
-    reply.map(commands.len());
-    commands.iter().for_each(|command| docs::write(&mut reply, command));
+    let commands = if args.len() == 2 { table::all().collect() } else { Vec::new() };
+    ctx.go(Docs { commands, at: 2, written: None }, args);
+}
+
+/// A COMMAND DOCS in progress.
+struct Docs {
+    commands: Vec<&'static Command>,
+    /// The next name to look up.
+    at: usize,
+    /// Number of commands answered; `None` before the head.
+    written: Option<usize>,
+}
+
+impl Job for Docs {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        while self.at < args.len() {
+            self.commands.extend(named(args.get(self.at)));
+            self.at += 1;
+            if self.at.is_multiple_of(64) && ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        if self.written.is_none() {
+            ctx.reply().map(self.commands.len());
+        }
+        let written = self.written.get_or_insert(0);
+        while let Some(command) = self.commands.get(*written) {
+            docs::write(&mut ctx.reply(), command);
+            *written += 1;
+            if ctx.overflows() {
+                break;
+            }
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        Progress::Done
+    }
 }
 
 pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {

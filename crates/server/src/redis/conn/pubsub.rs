@@ -97,7 +97,7 @@ impl Change {
             ctx.shared.hub.remove(self.kind, name, &ctx.conn.known);
         }
         // Earlier messages precede the confirmation that the subscription has ended.
-        ctx.hear();
+        ctx.take_messages();
         let count = count(ctx.conn, self.kind);
         report_count(ctx, self.word, Some(name), count);
     }
@@ -266,7 +266,7 @@ pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn published(ctx: &mut Ctx<'_>, receivers: usize) {
     // If the publisher has subscribed to the channel, its own message precedes the answer. In a
     // transaction it follows the whole transaction. If answers are dropped, the message is not.
-    ctx.hear();
+    ctx.take_messages();
     ctx.reply().count(receivers);
 }
 

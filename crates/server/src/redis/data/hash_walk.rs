@@ -2,28 +2,34 @@
 
 use larder_proto::resp::{
     Args, Version,
-    hash::{Hash, Pair},
+    hash::{Hash, Iter, Pair},
     number::{Text, parse_cursor, parse_i64},
 };
+use larder_store::Entry;
 use rapidhash::v3::rapidhash_v3;
 
-use super::super::ctx::Ctx;
+use super::super::{
+    ctx::Ctx,
+    job::{Job, Progress},
+};
 use super::access::bytes;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::hashes::{read, show};
+use super::hashes::{FIELDS, read, show};
 use super::object::is_packed;
 use super::random::pick;
 use super::walk::{BAD_CURSOR, Options};
 
-/// Maximum of fields that HRANDFIELD draws with repetition: the answer is composed at once.
+/// Maximum of fields that HRANDFIELD draws with repetition.
 const MOST_DRAWS: u64 = 16 * 1024;
-/// Maximum of bytes in one draw: the size of the largest hash.
-const DRAWN_BYTES: usize = 4 << 20;
+/// Maximum of bytes drawn with repetition, by the mean size of a field.
+const DRAWN_BYTES: u64 = 16 << 20;
+/// Bytes answered between two checks of the clock.
+const AT_ONCE: usize = 64 * 1024;
 /// Maximum of steps in a walk. A step of HSCAN reads the whole hash, so it shows at least this
 /// fraction of it.
 const STEPS: usize = 128;
 /// Maximum of fields that a step of HSCAN shows, whatever COUNT says.
-const MOST: usize = 16 * 1024;
+const MOST: usize = 4 * 1024;
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn hscan(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -43,7 +49,7 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let options = Options::parse(args, 3, false)?;
     let record = bytes(&entry);
     let hash = read(&record)?;
-    let (mut pairs, next) = if is_packed(ctx, &hash) {
+    let (mut pairs, next) = if hash.len() <= MOST && is_packed(ctx, &hash) {
         (hash.pairs()?, 0)
     } else {
         window(&hash, cursor, options.count)?
@@ -64,23 +70,26 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 /// order by hash value shows every field that exists throughout, whatever other fields come and go.
 fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'a>>, u64)> {
     let count = count.min(MOST).max(hash.len() / STEPS);
-    let mut marked: Vec<(u64, Pair<'a>)> = Vec::new();
-    for pair in hash.iter() {
-        let pair = pair?;
+    let mut marked: Vec<(u64, usize)> = Vec::with_capacity(hash.len());
+    let mut fields = hash.iter();
+    loop {
+        let (at, _) = fields.place();
+        let Some(pair) = fields.next() else { break };
         // Half of the range, for clients with signed integers; 0 is the start.
-        let mark = (rapidhash_v3(pair.0) >> 1).max(1);
+        let mark = (rapidhash_v3(pair?.0) >> 1).max(1);
         if mark >= cursor {
-            marked.push((mark, pair));
+            marked.push((mark, at));
         }
     }
-    if marked.len() <= count {
-        return Ok((marked.into_iter().map(|(_, pair)| pair).collect(), 0));
+    let mut next = 0;
+    if marked.len() > count {
+        // Selection instead of sorting all, which takes ten times as long.
+        next = marked.select_nth_unstable(count).1.0;
+        // Fields with equal marks are shown together.
+        marked.retain(|(mark, _)| *mark < next);
     }
-    // Selection instead of sorting all, which takes ten times as long.
-    let next = marked.select_nth_unstable_by_key(count, |(mark, _)| *mark).1.0;
-    // Fields with equal marks are shown together.
-    let shown = marked.into_iter().filter(|(mark, _)| *mark < next).map(|(_, pair)| pair);
-    Ok((shown.collect(), next))
+    let pair = |(_, at)| hash.iter_from((at, usize::MAX)).next();
+    Ok((marked.into_iter().filter_map(pair).collect::<Result<_, _>>()?, next))
 }
 
 /// HRANDFIELD key [count [WITHVALUES]]
@@ -97,19 +106,22 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             Ok(())
         });
     }
-    match draws(args) {
-        Ok((count, values)) => show(ctx, args, |ctx, found| {
-            let pairs = found.map(|hash| hash.pairs()).transpose()?.unwrap_or_default();
-            let drawn = draw(pairs, count);
-            let bytes: usize = drawn.iter().map(|(field, value)| field.len() + value.len()).sum();
-            if bytes > DRAWN_BYTES {
-                return Err("ERR value is out of range".into());
-            }
-            answer_draws(ctx, &drawn, values);
-            Ok(())
-        }),
-        Err(refused) => ctx.settle(Err(refused), args),
-    }
+    let outcome = (|| {
+        let (count, values) = draws(args)?;
+        let Some(entry) = ctx.read_hash(args.get(1))? else {
+            ctx.reply().array(0);
+            return Ok(());
+        };
+        let left = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        let fields = read(&bytes(&entry))?.len() as u64;
+        if count < 0 && count.unsigned_abs() * (entry.len() / fields) > DRAWN_BYTES {
+            return Err("ERR value is out of range".into());
+        }
+        let draws = Draws { values, repeats: count < 0, left, checked: false, place: None };
+        ctx.go(Hrandfield { entry, draws }, args);
+        Ok(())
+    })();
+    ctx.settle(outcome, args);
 }
 
 /// Parses the number of fields, and whether values are wanted.
@@ -132,37 +144,109 @@ fn draws(args: &Args<'_>) -> Outcome<(i64, bool)> {
     Ok((count, values))
 }
 
-/// Negative: a number of independent draws; positive: a number of different fields in their order.
-fn draw(pairs: Vec<Pair<'_>>, count: i64) -> Vec<Pair<'_>> {
-    if pairs.is_empty() {
-        return pairs;
-    }
-    if count < 0 {
-        return (0..count.unsigned_abs()).map(|_| pairs[pick(pairs.len())]).collect();
-    }
-    let mut wanted = usize::try_from(count).unwrap_or(usize::MAX).min(pairs.len());
-    let total = pairs.len();
-    // Each remaining field is taken with the probability that yields the wanted number (Knuth's
-    // algorithm S).
-    let take = |(at, pair)| {
-        let taken = pick(total - at) < wanted;
-        wanted -= usize::from(taken);
-        taken.then_some(pair)
-    };
-    pairs.into_iter().enumerate().filter_map(take).collect()
+/// An HRANDFIELD in progress over a pinned hash, which does not change.
+struct Hrandfield {
+    entry: Entry<'static>,
+    draws: Draws,
 }
 
-fn answer_draws(ctx: &mut Ctx<'_>, drawn: &[Pair<'_>], values: bool) {
-    let nested = values && ctx.version == Version::V3;
-    let mut reply = ctx.reply();
-    reply.array(if values && !nested { drawn.len() * 2 } else { drawn.len() });
-    for (field, value) in drawn {
+struct Draws {
+    /// Values are answered, too.
+    values: bool,
+    /// Draws are independent; else each field is drawn once at most, in the order of the fields.
+    repeats: bool,
+    /// Number of fields to draw.
+    left: usize,
+    /// The whole hash is validated first, because the number of fields precedes them.
+    checked: bool,
+    place: Option<(usize, usize)>,
+}
+
+impl Draws {
+    fn continue_step(&mut self, ctx: &mut Ctx<'_>, hash: &Hash<'_>) -> Outcome<Progress> {
+        loop {
+            if !self.checked {
+                self.check(ctx, hash)?;
+            } else if self.repeats {
+                let from = ctx.out.scratch().len();
+                while self.left > 0 && ctx.out.scratch().len() - from < AT_ONCE {
+                    self.answer(ctx, hash.nth(pick(hash.len()))?);
+                    self.left -= 1;
+                }
+            } else {
+                self.draw_once(ctx, hash)?;
+            }
+            if (self.checked && self.left == 0) || ctx.overflows() {
+                return Ok(Progress::Done);
+            }
+            if ctx.is_over() {
+                return Ok(if ctx.conn.in_exec { Progress::Again } else { Progress::Send });
+            }
+        }
+    }
+
+    /// Validates the next fields; behind the last one begins the answer.
+    fn check(&mut self, ctx: &mut Ctx<'_>, hash: &Hash<'_>) -> Outcome {
+        let mut fields = self.fields(hash);
+        for pair in fields.by_ref().take(FIELDS) {
+            pair?;
+        }
+        self.place = Some(fields.place()).filter(|(_, left)| *left > 0);
+        if self.place.is_none() {
+            self.checked = true;
+            if !self.repeats {
+                self.left = self.left.min(hash.len());
+            }
+            let flat = self.values && ctx.version == Version::V2;
+            ctx.reply().array(if flat { self.left * 2 } else { self.left });
+        }
+        Ok(())
+    }
+
+    /// Each remaining field is taken with the probability that yields the wanted number (Knuth's
+    /// algorithm S).
+    fn draw_once(&mut self, ctx: &mut Ctx<'_>, hash: &Hash<'_>) -> Outcome {
+        let mut fields = self.fields(hash);
+        for _ in 0..FIELDS {
+            let (_, rest) = fields.place();
+            let Some(pair) = fields.next().filter(|_| self.left > 0) else { break };
+            if pick(rest) < self.left {
+                self.left -= 1;
+                self.answer(ctx, pair?);
+            }
+        }
+        self.place = Some(fields.place());
+        Ok(())
+    }
+
+    fn fields<'a>(&self, hash: &Hash<'a>) -> Iter<'a> {
+        self.place.map_or_else(|| hash.iter(), |place| hash.iter_from(place))
+    }
+
+    fn answer(&self, ctx: &mut Ctx<'_>, (field, value): Pair<'_>) {
+        let nested = self.values && ctx.version == Version::V3;
+        let mut reply = ctx.reply();
         if nested {
             reply.array(2);
         }
         reply.bulk(field);
-        if values {
+        if self.values {
             reply.bulk(value);
         }
+    }
+}
+
+impl Job for Hrandfield {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        let record = bytes(&self.entry);
+        let step = read(&record).and_then(|hash| self.draws.continue_step(ctx, &hash));
+        step.unwrap_or_else(|refused| {
+            ctx.settle(Err(refused), args);
+            Progress::Done
+        })
     }
 }

@@ -27,7 +27,7 @@ pub(super) const TOO_LARGE: &str = "ERR a hash has at most 4 MiB and 131072 fiel
 /// Fields of a hash answered at once.
 const AT_ONCE: usize = 4096;
 /// Fields processed between two checks of the clock.
-const FIELDS: usize = 256;
+pub(super) const FIELDS: usize = 256;
 
 impl From<Damaged> for Refused {
     /// A value that does not parse is no hash (a memcached client may store any flags).
@@ -355,6 +355,8 @@ struct Hdel {
 impl Hdel {
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
+        // The first part of a large hash may take all of the step's time.
+        ctx.is_over();
         while self.at < args.len() && !self.is_gone {
             let changes: Vec<Change<'_>> =
                 args.from(self.at).take(PART).map(|field| (field, None)).collect();

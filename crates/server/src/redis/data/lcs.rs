@@ -78,7 +78,8 @@ fn lcs_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 
 /// Lengths of the longest common subsequence of each pair of prefixes.
 struct Table {
-    lengths: Vec<u32>,
+    /// At most the shorter string's length, which [`TABLE`] keeps below 1,024.
+    lengths: Vec<u16>,
     width: usize,
 }
 
@@ -97,19 +98,18 @@ impl Table {
     fn of(a: &[u8], b: &[u8]) -> Table {
         let width = b.len() + 1;
         let mut lengths = vec![0; (a.len() + 1) * width];
-        for i in 1..=a.len() {
-            for j in 1..=b.len() {
-                lengths[i * width + j] = if a[i - 1] == b[j - 1] {
-                    lengths[(i - 1) * width + j - 1] + 1
-                } else {
-                    lengths[(i - 1) * width + j].max(lengths[i * width + j - 1])
-                };
+        for (i, x) in a.iter().enumerate() {
+            let (above, row) = lengths[i * width..].split_at_mut(width);
+            let mut left = 0;
+            for ((y, above), cell) in b.iter().zip(above.windows(2)).zip(&mut row[1..]) {
+                left = if x == y { above[0] + 1 } else { above[1].max(left) };
+                *cell = left;
             }
         }
         Table { lengths, width }
     }
 
-    fn at(&self, i: usize, j: usize) -> u32 {
+    fn at(&self, i: usize, j: usize) -> u16 {
         self.lengths[i * self.width + j]
     }
 
@@ -143,7 +143,7 @@ impl Table {
     }
 }
 
-fn answer_matches(ctx: &mut Ctx<'_>, matches: &[Match], len: u32, options: &Options) {
+fn answer_matches(ctx: &mut Ctx<'_>, matches: &[Match], len: u16, options: &Options) {
     let long = |run: &&Match| options.least == 0 || (run.a.1 - run.a.0 + 1) as i64 >= options.least;
     let shown: Vec<&Match> = matches.iter().filter(long).collect();
     let mut reply = ctx.reply();

@@ -8,7 +8,8 @@ use super::Found;
 /// cheaper than a look-up in the table.
 #[derive(Default)]
 pub(crate) struct Last {
-    name: (usize, u64),
+    /// See [`word`]; 0: none.
+    name: u64,
     found: Option<Found>,
 }
 
@@ -30,9 +31,9 @@ impl Last {
     }
 }
 
-/// The length and bytes of a name of at most 8 bytes, as numbers: equal only for equal names.
+/// A name of 3 to 8 bytes as a number: equal only for equal names.
 #[inline]
-fn word(name: &[u8]) -> Option<(usize, u64)> {
+fn word(name: &[u8]) -> Option<u64> {
     let bits = match *name {
         [a, b, c] => u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]),
         [a, b, c, d, .., w, x, y, z] => u64::from_le_bytes([a, b, c, d, w, x, y, z]),
@@ -43,5 +44,9 @@ fn word(name: &[u8]) -> Option<(usize, u64)> {
         }
         _ => return None,
     };
-    (name.len() <= 8).then_some((name.len(), bits))
+    match name.len() {
+        // No letter is as small as a length: the last byte tells them apart.
+        8 => (name[7] >= 8).then_some(bits),
+        len => (len < 8).then_some(bits | (len as u64) << 56),
+    }
 }

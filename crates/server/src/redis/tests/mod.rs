@@ -26,6 +26,8 @@ pub(super) const NOW: Ms = 1_700_000_000_000;
 pub(super) fn settings() -> RedisSettings {
     RedisSettings {
         listen: Vec::new(),
+        tls: None,
+        proxies: Vec::new(),
         databases: 16,
         item_size: 1 << 20,
         bulk: 512 << 20,
@@ -76,7 +78,7 @@ impl TestClient {
 
     pub(super) fn from(face: &Rc<Face>, address: &str) -> TestClient {
         let address: SocketAddr = address.parse().unwrap();
-        let client = face.shared.clients.enter(Peer::Tcp(address), "127.0.0.1:6379".into(), NOW);
+        let client = face.shared.clients.enter(Peer::Tcp(address), "127.0.0.1:6379", NOW);
         let session = face.session(client.clone());
         TestClient { inner: client, session, input: Vec::new(), closed: false, yields: 0, now: NOW }
     }

@@ -284,7 +284,7 @@ fn pipelined_gets() {
         TestClient::new(&face).say("set key:000001 0123456789012345678901234567890123456789"),
         "+OK\r\n"
     );
-    let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
+    let client = face.shared.clients.enter(Peer::Unix, "sock", super::NOW);
     let mut session = face.session(client);
     let mut out = Out::default();
     let input = b"*2\r\n$3\r\nGET\r\n$10\r\nkey:000001\r\n".repeat(64);
@@ -312,7 +312,7 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     let count = 60_000;
     let input: String = (0..count).map(|n| format!("set key:{n:05} v\n")).collect();
     client.say(input.trim_end());
-    let direct = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
+    let direct = face.shared.clients.enter(Peer::Unix, "sock", super::NOW);
     let mut session = face.session(direct);
     let mut out = Out::default();
     assert_eq!(

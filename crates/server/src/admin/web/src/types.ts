@@ -95,6 +95,11 @@ export type Http = {
     not_stored: Counts,
     /** Requests that could not be read, by reason. */
     rejected: Counts,
+    /** Connections to a port of HTTPS that failed for TLS, or spoke none, by reason. */
+    tls_failures: Counts,
+    /** Connections of HTTP/2 that ended because the client sent too many frames that cost
+     * more than they are worth, by kind. */
+    http2_floods: Counts,
     /** By site, in the order of the configuration. */
     sites: Array<Site>,
     /** By origin. */
@@ -122,8 +127,6 @@ export type Http = {
     tls_handshakes: number,
     /** TLS handshakes of clients that had a ticket. */
     tls_resumed: number,
-    /** Connections to a port of HTTPS that failed for TLS, or spoke none. */
-    tls_failures: number,
     /** Connections of HTTP/2. */
     http2_connections: number,
     /** Requests of HTTP/2. */
@@ -134,9 +137,18 @@ export type Http = {
     http2_malformed: number,
     /** Connections of HTTP/2 that ended because of an error of the client. */
     http2_errors: number,
-    /** Connections of HTTP/2 that ended because the client sent too many frames that cost
-     * more than they are worth. */
-    http2_floods: number,
+    /** Connections of HTTP/3. */
+    http3_connections: number,
+    /** Requests of HTTP/3. */
+    http3_requests: number,
+    /** Requests of HTTP/3 that clients gave up. */
+    http3_resets: number,
+    /** Malformed requests of HTTP/3, whose streams were reset. */
+    http3_malformed: number,
+    /** Connections of HTTP/3 that ended because of an error of the client. */
+    http3_errors: number,
+    /** Connections of HTTP/3 that ended because the client did too much in vain. */
+    http3_floods: number,
     /** Connections of trusted proxies without a header of the PROXY protocol, where one has
      * to be. */
     proxy_failures: number,
@@ -453,6 +465,11 @@ export type LogLine = {
     content_type: string | null,
     /** Cache-Status of the response (RFC 9211). */
     cache_status: string | null,
+    /** `HTTP/1.1` and the like. */
+    http_version: string,
+    /** Version, cipher suite, and whether the session was resumed; None: the client's connection
+     * is not TLS. */
+    tls: string | null,
 };
 
 /** A stored response in `GET /api/v1/objects`: one row for each variant of a page. */

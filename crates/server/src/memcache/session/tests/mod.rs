@@ -52,7 +52,7 @@ impl Server {
         let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
         let shared = Shared::new(settings, store, &Room::new(store, Clock::start()), NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
-        let client = shared.clients.enter(peer, "127.0.0.1:11211".into(), NOW);
+        let client = shared.clients.enter(peer, "127.0.0.1:11211", NOW);
         Self { face: Face::new(&shared, 0), client, rounds: Cell::new(true) }
     }
 

@@ -37,6 +37,10 @@ impl Shared for EchoFace {
         self.limits.get()
     }
 
+    fn announces(&self, _address: std::net::IpAddr) -> bool {
+        false
+    }
+
     fn refusal(&self) -> &'static [u8] {
         b"full\n"
     }
@@ -79,7 +83,7 @@ fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<FaceAcceptor<EchoFace>>, SocketAdd
     let conns = conns();
     let acceptor = Acceptor::open(listener, &conns.reactor).expect("a acceptor");
     let face_acceptor = FaceAcceptor::new(face.clone(), conns);
-    spawn_local(face_acceptor.clone().accept(acceptor));
+    spawn_local(face_acceptor.clone().accept(acceptor, false));
     (face, face_acceptor, address)
 }
 
@@ -135,9 +139,9 @@ fn a_raised_limit_lets_in_who_waits() {
             yield_now().await;
         }
         face.limits.set(Limits { connections: 2, ..face.limits.get() });
-        acceptor.reload();
+        acceptor.reload(None);
         hello(&mut second).await;
         hello(&mut first).await;
-        assert_eq!(face.clients.list()[1].local.as_ref(), address.to_string());
+        assert_eq!(*face.clients.list()[1].local, address.to_string());
     });
 }

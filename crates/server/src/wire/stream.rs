@@ -1,7 +1,9 @@
-//! HTTP/2 to clients (RFC 9113): one stream, between the task of its request and the connection.
+//! HTTP/2 and 3 to clients (RFC 9113, RFC 9114): one stream, between the task of its request and
+//! the connection.
 //!
-//! The task composes the answer and takes the request's body; the connection (`http::h2`) makes
-//! frames of the first and brings the second. Neither waits for the other but by these types.
+//! The task composes the answer and takes the request's body; the connection (`http::h2`,
+//! `http::h3`) makes frames of the first and brings the second. Neither waits for the other but by
+//! these types.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,7 +16,6 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use larder_proto::http2::ErrorCode;
 
 use crate::net::{
     out::Out,
@@ -63,8 +64,8 @@ pub(crate) enum Answer {
     Composing,
     /// All of it is composed.
     Complete,
-    /// The rest of it will not come.
-    Broken(ErrorCode),
+    /// The rest of it will not come: an error of ours.
+    Broken,
 }
 
 /// A piece of a request's body.
@@ -91,7 +92,7 @@ struct Body {
 
 /// A request whose answer is not sent at once.
 pub(crate) struct Stream {
-    pub(crate) id: u32,
+    pub(crate) id: u64,
     mail: Rc<Mail>,
     /// The connection knows of the last change.
     told: Cell<bool>,
@@ -114,18 +115,18 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// A stream without an answer yet.
-    pub(crate) fn new(id: u32, mail: &Rc<Mail>) -> Rc<Self> {
+    pub(crate) fn new(id: u64, mail: &Rc<Mail>) -> Rc<Self> {
         Self::with(id, mail, Out::default(), Answer::Composing)
     }
 
     /// A stream with the rest of an answer whose head is sent.
-    pub(crate) fn answered(id: u32, mail: &Rc<Mail>, rest: Out) -> Rc<Self> {
+    pub(crate) fn answered(id: u64, mail: &Rc<Mail>, rest: Out) -> Rc<Self> {
         let stream = Self::with(id, mail, rest, Answer::Complete);
         stream.head_sent.set(true);
         stream
     }
 
-    fn with(id: u32, mail: &Rc<Mail>, out: Out, answer: Answer) -> Rc<Self> {
+    fn with(id: u64, mail: &Rc<Mail>, out: Out, answer: Answer) -> Rc<Self> {
         Rc::new(Self {
             id,
             mail: mail.clone(),
@@ -361,7 +362,7 @@ impl Stream {
 pub(crate) fn head_of(composed: &[u8]) -> Option<(usize, u16, &[u8])> {
     let end = memchr::memmem::find(composed, b"\r\n\r\n")?;
     // `HTTP/1.1 200 reason`
-    let status = composed.get(9..12)?;
+    let status = composed.get(9..12).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
     let status = status.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
     let lines_at = memchr::memchr(b'\n', composed)? + 1;
     Some((end + 4, status, composed.get(lines_at..end + 2)?))

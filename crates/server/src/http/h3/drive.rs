@@ -1,0 +1,319 @@
+//! The looks of a connection: events, deadlines, its end.
+
+use std::{rc::Rc, time::Instant};
+
+use larder_proto::http3::{self, ConnectionError, ErrorCode};
+use quinn_proto::{Connection, ConnectionError as Lost, Dir, Event, VarInt};
+
+use super::{Session, var};
+use crate::{
+    clock::Ms,
+    http::streams::Turn,
+    net::{
+        quic::{self, Look},
+        socket::{Ended, Watch},
+        tls::TlsFailure,
+    },
+    request::pages::Config,
+};
+
+/// Milliseconds between two ticks of the codec.
+const TICK: Ms = 1000;
+/// The largest number of a stream with a request, rounded up to one (RFC 9114 section 5.2).
+const LAST_STREAM: u64 = (1 << 62) - 4;
+/// Milliseconds that requests on their way have at least when the server stops.
+const GRACE: Ms = 50;
+
+/// The wait that a connection is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The handshake is under way.
+    #[default]
+    Handshake,
+    /// Requests are with their tasks, or on their way.
+    Busy,
+    /// A request's head is still to come.
+    Head,
+    /// The client has to take what was composed.
+    Sending,
+    /// No request is open.
+    Idle,
+}
+
+/// Steps of closing a connection in order (RFC 9114 section 5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Drain {
+    #[default]
+    No,
+    /// The client was told that the end comes; until then its requests are taken.
+    Announced(Ms),
+    /// The client was told the last request.
+    Final,
+}
+
+/// The end of a connection: the code and the reason for its client; None: it is lost already.
+type Over = Option<(ErrorCode, &'static str)>;
+
+impl quic::Session for Session {
+    const INTERNAL_ERROR: VarInt = VarInt::from_u32(ErrorCode::INTERNAL_ERROR.0 as u32);
+
+    fn watch(&self) -> &Rc<Watch> {
+        self.open.watch()
+    }
+
+    fn look(&mut self, quic: &mut Connection, now: Instant) -> Look {
+        let config = self.worker.pages.config();
+        let over = match self.work(quic, &config) {
+            Ok(true) => return Look::Again,
+            Ok(false) => return Look::Rest,
+            Err(over) => over,
+        };
+        if let Some((code, reason)) = over {
+            quic.close(now, var(code), reason.as_bytes().to_vec().into());
+        }
+        Look::Over
+    }
+}
+
+impl Session {
+    /// Does what is to be done. True: there is more.
+    fn work(&mut self, quic: &mut Connection, config: &Rc<Config>) -> Result<bool, Over> {
+        let worker = self.worker.clone();
+        let since = worker.pages.clock.micros();
+        let now = worker.pages.clock.at(since);
+        if let Err(ended) = self.open.watch().check() {
+            self.ended(&ended, now)?;
+        }
+        self.tick(now);
+        self.peer.address = quic.remote_address();
+        let (mut timing, mut scratch) =
+            (worker.timing.take(), worker.h3.take().unwrap_or_default());
+        let mut turn =
+            Turn { worker: &worker, config, peer: self.peer.clone(), since, timing: &mut timing };
+        let most = config.settings.http.limits.pipeline;
+        let mut look = || {
+            self.events(quic)?;
+            let more = self.receive(quic, &mut turn, &mut scratch, most).map_err(Some);
+            more.map_err(|error| error.map(|error| self.failed(&error)))
+        };
+        let more = look();
+        worker.h3.set(Some(scratch));
+        let more = more?;
+        self.take_mail();
+        self.pump(quic);
+        let ended = worker.pages.clock.micros();
+        timing.settle(&config.counted, ended);
+        worker.timing.set(timing);
+        self.drain(quic, now)?;
+        self.flush_control(quic)?;
+        self.account()?;
+        self.rest(config, now)?;
+        Ok(more
+            || self.streams.iter().any(|open| open.readable && open.unread < super::BODY_WINDOW))
+    }
+
+    /// Takes the events of QUIC.
+    fn events(&mut self, quic: &mut Connection) -> Result<(), Over> {
+        while let Some(event) = quic.poll() {
+            match event {
+                Event::Connected => self.connected(quic)?,
+                Event::ConnectionLost { reason } => {
+                    let counters = &self.worker.pages.counters;
+                    match reason {
+                        _ if self.phase != Phase::Handshake => {}
+                        Lost::TransportError(_) => {
+                            counters.tls_failures.one(TlsFailure::Incompatible)
+                        }
+                        Lost::ConnectionClosed(_) => {
+                            counters.tls_failures.one(TlsFailure::RefusedByClient);
+                        }
+                        _ => {}
+                    }
+                    return Err(None);
+                }
+                Event::Stream(event) => {
+                    self.event(quic, event).map_err(|error| Some(self.failed(&error)))?;
+                }
+                Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The handshake is done: our control stream begins.
+    fn connected(&mut self, quic: &mut Connection) -> Result<(), Over> {
+        self.worker.pages.counters.tls_handshakes.one();
+        self.worker.pages.counters.http3_connections.one();
+        self.phase = Phase::Busy;
+        self.open.watch().forgive();
+        self.control = quic.streams().open(Dir::Uni);
+        if self.control.is_none() {
+            return Err(Some((ErrorCode::GENERAL_PROTOCOL_ERROR, "no stream for our settings")));
+        }
+        http3::Connection::open(&self.limits, &mut self.control_out);
+        Ok(())
+    }
+
+    /// A fault of the client ends the connection.
+    fn failed(&self, error: &ConnectionError) -> (ErrorCode, &'static str) {
+        let counters = &self.worker.pages.counters;
+        if error.code == ErrorCode::EXCESSIVE_LOAD {
+            counters.http3_floods.one();
+        } else {
+            counters.http3_errors.one();
+        }
+        (error.code, error.reason)
+    }
+
+    /// Halves the counter of what is done in vain once a second.
+    fn tick(&mut self, now: Ms) {
+        let ticks = (now.saturating_sub(self.ticked) / TICK).min(32);
+        if ticks > 0 {
+            (0..ticks).for_each(|_| self.codec.tick());
+            self.ticked = now;
+        }
+    }
+
+    /// Writes what there is of our control stream.
+    fn flush_control(&mut self, quic: &mut Connection) -> Result<(), Over> {
+        let Some(control) = self.control.filter(|_| !self.control_out.is_empty()) else {
+            return Ok(());
+        };
+        match quic.send_stream(control).write(&self.control_out) {
+            Ok(written) => drop(self.control_out.drain(..written)),
+            Err(quinn_proto::WriteError::Blocked) => {}
+            Err(_) => {
+                return Err(Some((
+                    ErrorCode::CLOSED_CRITICAL_STREAM,
+                    "our control stream is closed",
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps of the server's end.
+    fn drain(&mut self, quic: &Connection, now: Ms) -> Result<(), Over> {
+        if !self.worker.conns.draining.get() {
+            return Ok(());
+        }
+        let done = self.streams.is_empty() && self.unacknowledged.is_empty();
+        match self.drain {
+            _ if self.phase == Phase::Handshake => Err(Some((ErrorCode::NO_ERROR, "the end"))),
+            Drain::No => {
+                http3::Connection::leave(LAST_STREAM, &mut self.control_out);
+                let round_trip = quic.rtt().as_millis() as Ms;
+                self.drain = Drain::Announced(now + (2 * round_trip).max(GRACE));
+                Ok(())
+            }
+            Drain::Announced(until) if now >= until => {
+                self.accept_until = self.next;
+                http3::Connection::leave(self.next, &mut self.control_out);
+                self.drain = Drain::Final;
+                Ok(())
+            }
+            Drain::Announced(_) => Ok(()),
+            Drain::Final if done && self.control_out.is_empty() => {
+                Err(Some((ErrorCode::NO_ERROR, "the end")))
+            }
+            Drain::Final => Ok(()),
+        }
+    }
+
+    /// Counts the memory that the client makes the server hold.
+    fn account(&mut self) -> Result<(), Over> {
+        let incoming: usize = self.streams.iter().map(|open| open.incoming.memory()).sum();
+        let held = self.mail.unread() + incoming + self.held_by_quic() as usize;
+        if self.open.watch().receives(&self.worker.pages.shared.room, held) {
+            Ok(())
+        } else {
+            Err(Some((ErrorCode::EXCESSIVE_LOAD, "there is no memory")))
+        }
+    }
+
+    /// Sets the deadline of what is waited for.
+    fn rest(&mut self, config: &Config, now: Ms) -> Result<(), Over> {
+        let limits = &config.settings.http.limits;
+        let (watch, stalled) = (self.open.watch(), &self.worker.conns.shared.stalled);
+        if self.phase == Phase::Handshake {
+            return Ok(());
+        }
+        if let Drain::Announced(until) = self.drain {
+            self.phase = Phase::Busy;
+            watch.busy();
+            watch.until(until);
+            return Ok(());
+        }
+        if self.unsent() > 0 {
+            self.phase = Phase::Sending;
+            watch.busy();
+            let streams = &self.streams;
+            let pinned = || streams.iter().map(|open| open.pinned()).sum();
+            let patience = limits.send_timeout.as_millis() as Ms;
+            return match self.stall.wait(self.sent, pinned, now, patience, stalled) {
+                Some(deadline) => {
+                    watch.until(deadline);
+                    Ok(())
+                }
+                None => Err(Some(self.timed_out())),
+            };
+        }
+        self.stall.release(stalled);
+        let has_begun = |open: &super::Open| open.answered || open.stream.is_some();
+        if !self.streams.iter().all(has_begun) {
+            self.phase = Phase::Head;
+            watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+        } else if !self.streams.is_empty() || self.drain == Drain::Final {
+            self.phase = Phase::Busy;
+            watch.busy();
+        } else if self.phase != Phase::Idle {
+            self.phase = Phase::Idle;
+            watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
+        }
+        Ok(())
+    }
+
+    /// The client did not take what it asked for.
+    fn timed_out(&self) -> (ErrorCode, &'static str) {
+        self.worker.pages.counters.timeouts.send.one();
+        (ErrorCode::REQUEST_CANCELLED, "the answers were not taken in time")
+    }
+
+    /// A deadline has passed, the server stops, or the memory is needed for others.
+    fn ended(&mut self, ended: &Ended, now: Ms) -> Result<(), Over> {
+        let (watch, stalled) = (self.open.watch(), &self.worker.conns.shared.stalled);
+        match (ended, self.phase) {
+            (Ended::Closed, _) => Err(Some((ErrorCode::EXCESSIVE_LOAD, "there is no memory"))),
+            // The steps of the end follow.
+            (Ended::Drained, _) => {
+                watch.forgive();
+                Ok(())
+            }
+            (Ended::TimedOut, _) if matches!(self.drain, Drain::Announced(_)) => {
+                watch.forgive();
+                Ok(())
+            }
+            (Ended::TimedOut, Phase::Sending) => {
+                let pinned = self.streams.iter().map(|open| open.pinned()).sum();
+                watch.forgive();
+                match self.stall.look(pinned, now, stalled) {
+                    Some(deadline) => {
+                        watch.until(deadline);
+                        Ok(())
+                    }
+                    None => Err(Some(self.timed_out())),
+                }
+            }
+            (Ended::TimedOut, Phase::Head | Phase::Handshake) => {
+                self.worker.pages.counters.timeouts.header.one();
+                Err(Some((ErrorCode::REQUEST_CANCELLED, "the request took too long")))
+            }
+            (Ended::TimedOut, Phase::Idle) => Err(Some((ErrorCode::NO_ERROR, "idle for too long"))),
+            (Ended::TimedOut, Phase::Busy) => {
+                watch.forgive();
+                Ok(())
+            }
+        }
+    }
+}

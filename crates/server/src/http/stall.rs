@@ -1,0 +1,72 @@
+//! A client that has to open its windows: how long it may take, and the account of the stored pages
+//! that its answers hold meanwhile.
+
+use crate::{
+    clock::Ms,
+    net::socket::{PROGRESS, STALLED_AFTER, Stalled},
+};
+
+/// The wait of one connection of HTTP/2 or 3, if it waits.
+#[derive(Default)]
+pub(super) struct Stall(Option<Wait>);
+
+struct Wait {
+    /// Bytes that the windows had let through when the wait began.
+    sent: u64,
+    /// From then on the bytes of the store that it holds are counted.
+    counted_from: Ms,
+    deadline: Ms,
+    /// Bytes of the store that are counted as held by stalled clients.
+    held: u64,
+}
+
+impl Stall {
+    /// Answers wait for the client, which has `patience` milliseconds for each stretch of them.
+    /// `sent`: bytes that its windows have let through so far. `pinned`: bytes of the store that
+    /// the answers hold. Returns when to look next; None: it holds too much of the store.
+    pub(super) fn wait(
+        &mut self,
+        sent: u64,
+        pinned: impl FnOnce() -> u64,
+        now: Ms,
+        patience: Ms,
+        stalled: &Stalled,
+    ) -> Option<Ms> {
+        if self.0.as_ref().is_none_or(|wait| sent - wait.sent >= PROGRESS) {
+            self.release(stalled);
+            let (counted_from, deadline) = (now + STALLED_AFTER, now + patience);
+            self.0 = Some(Wait { sent, counted_from, deadline, held: 0 });
+        }
+        match &self.0 {
+            Some(wait) if now < wait.counted_from => Some(wait.counted_from.min(wait.deadline)),
+            _ => self.count(pinned(), stalled),
+        }
+    }
+
+    /// The time of a look has come. Returns when to look next; None: the client took too long, or
+    /// holds too much.
+    pub(super) fn look(&mut self, pinned: u64, now: Ms, stalled: &Stalled) -> Option<Ms> {
+        if self.0.as_ref().is_some_and(|wait| now >= wait.deadline) {
+            return None;
+        }
+        self.count(pinned, stalled)
+    }
+
+    /// Counts what is held. Returns the deadline; None: it is too much.
+    fn count(&mut self, pinned: u64, stalled: &Stalled) -> Option<Ms> {
+        let wait = self.0.as_mut()?;
+        let more = pinned.saturating_sub(wait.held);
+        if !stalled.take(more) {
+            return None;
+        }
+        wait.held += more;
+        Some(wait.deadline)
+    }
+
+    /// The client is not stalled any more.
+    pub(super) fn release(&mut self, stalled: &Stalled) {
+        if let Some(wait) = self.0.take() {
+            stalled.give_back(wait.held);
+        }
+    }
+}
