@@ -48,6 +48,9 @@ fn summary(settings: &Settings) {
     for address in settings.https.iter().flat_map(|https| &https.listen) {
         println!("  listens on https://{address}");
     }
+    for address in settings.https.iter().filter(|https| https.http3).flat_map(|h| &h.listen) {
+        println!("  listens on http3+udp://{address}");
+    }
     for (face, listen) in [
         ("memcached", settings.memcached.as_ref().map(|face| &face.listen)),
         ("redis", settings.redis.as_ref().map(|face| &face.listen)),

@@ -96,6 +96,12 @@ pub(crate) struct ServeArgs {
     origin: Option<String>,
     #[arg(long, value_name = "DIR", help = flag_help("--root"))]
     root: Option<String>,
+    #[arg(long, value_name = "NAME", help = flag_help("--preset"))]
+    preset: Option<String>,
+    #[arg(long, value_name = "TIME", help = flag_help("--ttl"))]
+    ttl: Option<String>,
+    #[arg(long, value_name = "ADDR", help = flag_help("--purge-from"))]
+    purge_from: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--memcached"))]
     memcached: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--redis"))]
@@ -128,6 +134,9 @@ impl ServeArgs {
             names: self.names.clone(),
             origin: self.origin.clone(),
             root: self.root.clone(),
+            preset: self.preset.clone(),
+            ttl: self.ttl.clone(),
+            purge_from: self.purge_from.clone(),
             access_log: self.access_log.clone(),
             access_log_format: self.access_log_format.clone(),
             memcached: self.memcached.clone(),

@@ -103,6 +103,7 @@ fn heading(section: Section) -> &'static str {
         Section::Acme => "`[acme]`",
         Section::Memcached => "`[memcached]`",
         Section::Redis => "`[redis]`",
+        Section::FaceTls => "`[memcached.tls]`, `[redis.tls]`, `[admin.tls]`",
         Section::Admin => "`[admin]`",
         Section::Remote => "`[remote]`",
         Section::Debug => "`debug` of a site",
@@ -138,11 +139,21 @@ fn about(section: Section) -> &'static str {
             "Certificates that Larder orders and renews (ACME, RFC 8555), and whose terms are \
              accepted by this; [operations.md](operations.md#certificates-by-themselves)."
         }
+        other => about_others(other),
+    }
+}
+
+fn about_others(section: Section) -> &'static str {
+    match section {
         Section::Memcached => {
             "Objects over memcached's protocols (text, meta, binary), in the same memory as the \
              pages; [memcached.md](memcached.md) lists the differences from memcached. `larder \
              serve --memcached 127.0.0.1:11211` needs no file; `larder memcached` takes \
              memcached's own flags instead."
+        }
+        Section::FaceTls => {
+            "TLS of the object faces and of the admin interface; [how to serve them \
+             so](operations.md#serve-objects-to-memcached-and-redis-clients)."
         }
         Section::Admin => {
             "The admin interface: a dashboard, metrics, an API; [admin.md](admin.md). `larder \
@@ -194,6 +205,7 @@ fn about(section: Section) -> &'static str {
              `Last-Modified`, at most a day."
         }
         Section::Preset => "",
+        _ => "",
     }
 }
 

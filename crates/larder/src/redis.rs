@@ -10,7 +10,7 @@ use std::{net::SocketAddr, process::ExitCode, time::Duration};
 use larder_server::settings::{Listen, RedisSettings, Secret, Settings, redis_bytes};
 
 use crate::{
-    config::{objects, objects::NO_DEFAULT, value},
+    config::{TlsFiles, objects, objects::NO_DEFAULT, value},
     exit, serve,
 };
 
@@ -18,6 +18,12 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Port,
+    TlsPort,
+    TlsCert,
+    TlsKey,
+    TlsCa,
+    TlsClients,
+    TlsProtocols,
     Bind,
     Unixsocket,
     Unixsocketperm,
@@ -94,6 +100,30 @@ const TABLE: &[(&str, &str, Effect, &str)] = &[
         "What `SLOWLOG` keeps; negative: nothing [default: 10000]",
     ),
     ("tcp-backlog", "N", Effect::Backlog, "Connections the kernel keeps waiting [default: 511]"),
+    ("tls-port", "N", Effect::TlsPort, "Port of TLS; 0: none [default: 0]"),
+    ("tls-cert-file", "PATH", Effect::TlsCert, "The certificate shown there, in PEM"),
+    ("tls-key-file", "PATH", Effect::TlsKey, "Its key, in PEM"),
+    ("tls-ca-cert-file", "PATH", Effect::TlsCa, "Authorities of the certificates of clients"),
+    (
+        "tls-auth-clients",
+        "yes|no|optional",
+        Effect::TlsClients,
+        "Whether clients must have a certificate [default: yes]",
+    ),
+    (
+        "tls-protocols",
+        "VERSIONS",
+        Effect::TlsProtocols,
+        "`TLSv1.3`, or with `TLSv1.2` before it [default: both]",
+    ),
+    ("tls-replication", "no", Effect::Only("no"), ""),
+    ("tls-cluster", "no", Effect::Only("no"), ""),
+    ("tls-ciphers", "", Effect::None, ""),
+    ("tls-ciphersuites", "", Effect::None, ""),
+    ("tls-prefer-server-ciphers", "", Effect::None, ""),
+    ("tls-session-caching", "", Effect::None, ""),
+    ("tls-session-cache-size", "", Effect::None, ""),
+    ("tls-session-cache-timeout", "", Effect::None, ""),
     ("appendonly", "no", Effect::Only("no"), ""),
     ("daemonize", "no", Effect::Only("no"), ""),
     ("cluster-enabled", "no", Effect::Only("no"), ""),
@@ -115,6 +145,8 @@ const TABLE: &[(&str, &str, Effect, &str)] = &[
 /// The parsed options.
 struct Typed {
     port: u16,
+    tls_port: u16,
+    tls: TlsFiles,
     bind: Vec<String>,
     unixsocket: Option<String>,
     unixsocketperm: u32,
@@ -136,7 +168,10 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
             return ExitCode::from(exit::USAGE);
         }
     };
-    serve::run_settings(settings.clone(), || Some(settings.clone()))
+    // SIGHUP reads the certificates again.
+    serve::run_settings(settings, || {
+        self::settings(arguments).map_err(|message| eprintln!("larder redis: {message}")).ok()
+    })
 }
 
 fn help() -> String {
@@ -156,6 +191,8 @@ fn help() -> String {
 fn settings(arguments: &[String]) -> Result<Settings, String> {
     let mut typed = Typed {
         port: 6379,
+        tls_port: 0,
+        tls: TlsFiles { required: Some(true), ..TlsFiles::default() },
         bind: vec!["127.0.0.1".to_owned()],
         unixsocket: None,
         unixsocketperm: value::SOCKET_MODE,
@@ -205,6 +242,22 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
     };
     match effect {
         Effect::Port => typed.port = u16::try_from(number(0, 65_535)?).unwrap_or(0),
+        Effect::TlsPort => typed.tls_port = u16::try_from(number(0, 65_535)?).unwrap_or(0),
+        Effect::TlsCert | Effect::TlsKey | Effect::TlsCa if one.is_empty() => {
+            return Err("a path".to_owned());
+        }
+        Effect::TlsCert => typed.tls.cert = Some(one.into()),
+        Effect::TlsKey => typed.tls.key = Some(one.into()),
+        Effect::TlsCa => typed.tls.ca = Some(one.into()),
+        Effect::TlsClients => {
+            typed.tls.required = match one {
+                "yes" => Some(true),
+                "optional" => Some(false),
+                "no" => None,
+                _ => return Err("yes, no or optional".to_owned()),
+            }
+        }
+        Effect::TlsProtocols => typed.tls.only_13 = only_13(values)?,
         Effect::Bind if values.is_empty() => return Err("addresses".to_owned()),
         Effect::Bind => {
             let words = values.iter().flat_map(|value| value.split_whitespace());
@@ -243,6 +296,13 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
         Effect::None => {}
     }
     Ok(())
+}
+
+/// Versions of TLS: whether 1.2 is not among them.
+fn only_13(values: &[String]) -> Result<bool, String> {
+    let words: Vec<_> = values.iter().flat_map(|value| value.split_whitespace()).collect();
+    let old = words.contains(&"TLSv1.2");
+    if old || words.contains(&"TLSv1.3") { Ok(!old) } else { Err("TLSv1.2, TLSv1.3".to_owned()) }
 }
 
 /// The policy: whether nothing is evicted.
@@ -293,10 +353,17 @@ fn build(mut typed: Typed) -> Result<Settings, String> {
             addresses(text, typed.port, &mut typed.face.listen)?;
         }
     }
+    if typed.tls_port > 0 {
+        let mut listen = Vec::new();
+        for text in &typed.bind {
+            addresses(text, typed.tls_port, &mut listen)?;
+        }
+        typed.face.tls = Some(typed.tls.read(listen)?);
+    }
     if let Some(path) = &typed.unixsocket {
         typed.face.listen.push(Listen::Unix { path: path.into(), mode: typed.unixsocketperm });
     }
-    if typed.face.listen.is_empty() {
+    if typed.face.listen.is_empty() && typed.face.tls.is_none() {
         return Err("it would listen nowhere: give --port or --unixsocket".to_owned());
     }
     let settings = objects::only(typed.memory, typed.threads, None, Some(typed.face));

@@ -76,11 +76,22 @@ fn order_certificates(signals: &Signals, server: &Server) -> Option<Orders> {
 fn use_ordered(server: &mut Server) {
     let Some(https) = &server.settings().https else { return };
     let Some(settings) = &https.acme else { return };
-    let (ordered, faults) = acme::ordered(settings, &https.certificates);
+    let (ordered, faults) = acme::ordered(settings, &https.certificates, &https.ordered);
     for fault in faults {
         eprintln!("larder: warning: {fault}");
     }
     server.use_ordered(ordered);
+}
+
+/// Keeps certificates in use whose files could not be read with the new settings. The report of
+/// the settings has the reasons.
+fn keep_ordered(server: &Server, settings: &mut Settings) {
+    let (Some(before), Some(https)) = (&server.settings().https, &mut settings.https) else {
+        return;
+    };
+    if let Some(acme) = &https.acme {
+        (https.ordered, _) = acme::ordered(acme, &https.certificates, &before.ordered);
+    }
 }
 
 /// The settings of file and flags; None: there are errors, and they are printed with their effect.
@@ -192,8 +203,9 @@ fn reachable(listen: &[Listen]) -> Option<SocketAddr> {
 fn print_admin(server: &Server) {
     let Some(admin) = server.admin() else { return };
     let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
-    for address in admin.addresses {
-        eprintln!("larder: admin at http://{address}/{token}");
+    for (address, tls) in admin.addresses {
+        let scheme = if tls { "https" } else { "http" };
+        eprintln!("larder: admin at {scheme}://{address}/{token}");
     }
 }
 
@@ -205,7 +217,8 @@ fn reload(
     orders: Option<&Orders>,
 ) {
     server.reopen_logs();
-    let Some(settings) = again() else { return };
+    let Some(mut settings) = again() else { return };
+    keep_ordered(server, &mut settings);
     let own_token = |server: &Server| server.admin().is_some_and(|admin| admin.token.is_some());
     let before = own_token(server);
     match server.reload(settings) {

@@ -30,14 +30,18 @@ impl Kind {
 pub(crate) enum Endpoint {
     /// Host name or address without brackets, and port.
     Tcp(String, u16),
+    /// The same over TLS.
+    Tls(String, u16),
     Unix(PathBuf),
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Endpoint::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Endpoint::Tcp(host, port) | Endpoint::Tls(host, port) if host.contains(':') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Endpoint::Tcp(host, port) | Endpoint::Tls(host, port) => write!(f, "{host}:{port}"),
             Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -96,8 +100,9 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 impl Address {
-    /// Parses `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `memcached://`,
-    /// `redis://` before the first two; `redis://:password@host`, `redis://user:password@host`.
+    /// Parses `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `https://`,
+    /// `memcached://`, `redis://`, `rediss://` before the first two; `redis://:password@host`,
+    /// `redis://user:password@host`.
     ///
     /// # Errors
     ///
@@ -105,15 +110,15 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let expected = || {
             format!(
-                "expected an address such as \"127.0.0.1:8081\", \"http://host:8081\", \
+                "expected an address such as \"127.0.0.1:8081\", \"https://host:8081\", \
                  \"memcached://host:11211\", \"redis://host\" or \"unix:/run/memcached.sock\", \
                  found {text:?}"
             )
         };
         let (kind, rest) = match text.split_once("://") {
-            Some(("http", rest)) => (Some(Kind::Larder), rest),
+            Some(("http" | "https", rest)) => (Some(Kind::Larder), rest),
             Some(("memcached", rest)) => (Some(Kind::Memcached), rest),
-            Some(("redis", rest)) => (Some(Kind::Redis), rest),
+            Some(("redis" | "rediss", rest)) => (Some(Kind::Redis), rest),
             Some(_) => return Err(expected()),
             None => (None, text),
         };
@@ -149,8 +154,9 @@ impl Address {
             (None, Some(Kind::Redis)) => vec![REDIS_PORT],
             (None, None) => vec![ADMIN_PORT, MEMCACHED_PORT],
         };
-        let endpoints =
-            ports.into_iter().map(|port| Endpoint::Tcp(host.to_owned(), port)).collect();
+        let tls = ["https://", "rediss://"].iter().any(|scheme| text.starts_with(scheme));
+        let place = if tls { Endpoint::Tls } else { Endpoint::Tcp };
+        let endpoints = ports.into_iter().map(|port| place(host.to_owned(), port)).collect();
         Ok(Address { endpoints, kind, token, redis })
     }
 
@@ -161,7 +167,7 @@ impl Address {
     /// As [`Address::parse`]; also for other kinds of server.
     pub(crate) fn parse_admin(text: &str) -> Result<Address, String> {
         let mut address = Address::parse(text)?;
-        let tcp = matches!(address.endpoints.first(), Some(Endpoint::Tcp(..)));
+        let tcp = matches!(address.endpoints.first(), Some(Endpoint::Tcp(..) | Endpoint::Tls(..)));
         if !tcp || address.kind.is_some_and(|kind| kind != Kind::Larder) {
             return Err(format!(
                 "expected the admin address of a Larder, such as \"127.0.0.1:8081\", found \
@@ -214,6 +220,9 @@ mod tests {
         assert_eq!(parsed("[::1]:11211"), one("[::1]:11211", None));
         assert_eq!(parsed("http://a.example:99/"), one("a.example:99", Some(Kind::Larder)));
         assert_eq!(parsed("http://a.example"), one("a.example:8081", Some(Kind::Larder)));
+        let secured = Address::parse("https://a.example:99/#token=x").expect("an address");
+        assert_eq!(secured.endpoints, [Endpoint::Tls("a.example".to_owned(), 99)]);
+        assert_eq!((secured.kind, secured.token.as_deref()), (Some(Kind::Larder), Some("x")));
         assert_eq!(parsed("memcached://m"), one("m:11211", Some(Kind::Memcached)));
         assert_eq!(
             parsed("memcached:///run/m.sock"),

@@ -60,7 +60,7 @@ pub struct TopArgs {
         value_parser = Alarms::from_str
     )]
     pub(crate) alarm: Alarms,
-    /// File with the token for the admin APIs; sent to servers named with http://
+    /// File with the token for the admin APIs; sent to servers named with http:// or https://
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

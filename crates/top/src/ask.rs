@@ -1,17 +1,23 @@
 //! Queries to a server: connect, detect its kind, read its statistics. Every wait and answer has a
 //! limit; the caller sets a time limit for the whole.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use larder_proto::memcache::client::{Decoded, Replies, Reply, text as memcache};
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpStream, UnixStream},
 };
+use tokio_rustls::TlsConnector;
 
 use crate::{
     address::{Endpoint, Kind, RedisLogin},
@@ -35,16 +41,36 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 /// Connects.
 pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Wire>, String> {
     match endpoint {
-        Endpoint::Tcp(host, port) => {
-            let stream =
-                TcpStream::connect((host.as_str(), *port)).await.map_err(|error| why(&error))?;
-            // Optional: the requests are single small writes.
-            let _ = stream.set_nodelay(true);
-            Ok(Box::new(stream))
+        Endpoint::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
+        Endpoint::Tls(host, port) => {
+            let connector = TlsConnector::from(TRUST.clone()?);
+            let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
+            let shaken = connector.connect(name, tcp(host, *port).await?).await;
+            Ok(Box::new(shaken.map_err(|error| why(&error))?))
         }
         Endpoint::Unix(path) => Ok(Box::new(unix(path).await?)),
     }
 }
+
+async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect((host, port)).await.map_err(|error| why(&error))?;
+    // Optional: the requests are single small writes.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+/// TLS by the authorities of the system, or by those of `SSL_CERT_FILE`.
+static TRUST: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err("this system knows no authority: set SSL_CERT_FILE".to_owned());
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+});
 
 async fn unix(path: &PathBuf) -> Result<UnixStream, String> {
     UnixStream::connect(path).await.map_err(|error| why(&error))

@@ -1,7 +1,7 @@
 //! Requests to a directory of ACME: HTTP/1.1 over TLS, a connection for each. An order takes about
 //! fifteen of them, once in weeks.
 
-use std::{io, pin::Pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, header::HOST};
@@ -14,11 +14,17 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, ServerName},
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
 use tokio_rustls::TlsConnector;
 
 /// The time for one request with its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time for a connection to one address. Behind a broken IPv6 route the others are left.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// Largest answer, in bytes: a chain of certificates has some thousand.
 const ANSWER_BYTES: usize = 1 << 20;
@@ -73,7 +79,8 @@ async fn ask(
     }
     let host = authority.host().trim_matches(['[', ']']);
     let name = ServerName::try_from(host.to_owned())?;
-    let tcp = TcpStream::connect((host, authority.port_u16().unwrap_or(443))).await?;
+    let addresses = lookup_host((host, authority.port_u16().unwrap_or(443))).await?;
+    let tcp = connect(addresses, CONNECT).await?;
     let stream = tls.connect(name, tcp).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let (mut parts, body) = request.into_parts();
@@ -89,4 +96,46 @@ async fn ask(
     let answer = answer.await;
     driven.abort();
     answer
+}
+
+/// Connects to the first address that answers within `patience`.
+async fn connect(
+    addresses: impl Iterator<Item = SocketAddr>,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match timeout(patience, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        // A listener whose queue is full drops further handshakes.
+        let silent = TcpSocket::new_v4().unwrap();
+        silent.bind(any).unwrap();
+        let silent = silent.listen(1).unwrap();
+        let silent_address = silent.local_addr().unwrap();
+        let mut queued = Vec::new();
+        let patience = Duration::from_secs(1);
+        while let Ok(stream) = connect([silent_address].into_iter(), patience).await {
+            queued.push(stream);
+        }
+        let open = std::net::TcpListener::bind(any).unwrap();
+        let open = open.local_addr().unwrap();
+        let stream = connect([silent_address, open].into_iter(), patience).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+    }
 }

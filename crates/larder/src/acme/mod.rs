@@ -16,9 +16,12 @@ mod http;
 mod order;
 mod schedule;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -26,10 +29,10 @@ use std::{
 use instant_acme::Account;
 use larder_server::{
     acme::Acme,
-    settings::{AcmeSettings, Certificate},
+    settings::{AcmeSettings, Certificate, CertificateSource},
 };
 use tokio::{
-    runtime::Builder,
+    runtime::{Builder, Runtime},
     sync::{Notify, watch},
     time::timeout,
 };
@@ -43,11 +46,16 @@ use self::{
 /// The longest wait without a look at the clock, which may jump.
 const LOOK: Duration = Duration::from_secs(600);
 
+/// The wait after a panic of the thread.
+const RESTART: Duration = Duration::from_secs(3_600);
+
 /// The certificates of the names, and reasons why one cannot be used. The names that have none,
-/// neither here nor among `held`, share a self-signed one.
+/// neither here nor among `held`, share a self-signed one. A name whose file cannot be read keeps
+/// its certificate of `in_use`.
 pub(crate) fn ordered(
     settings: &AcmeSettings,
     held: &[Arc<Certificate>],
+    in_use: &[Arc<Certificate>],
 ) -> (Vec<Arc<Certificate>>, Vec<String>) {
     let store = Store::new(settings);
     let (mut found, mut faults, mut missing) = (Vec::new(), Vec::new(), Vec::new());
@@ -58,7 +66,17 @@ pub(crate) fn ordered(
                 continue;
             }
             Ok(None) => {}
-            Err(fault) => faults.push(fault),
+            Err(fault) => {
+                faults.push(fault);
+                let kept = in_use.iter().find(|certificate| {
+                    certificate.source == CertificateSource::Acme
+                        && certificate.rank(name).is_some()
+                });
+                if let Some(kept) = kept {
+                    found.push(kept.clone());
+                    continue;
+                }
+            }
         }
         if !held.iter().any(|certificate| certificate.rank(name).is_some()) {
             missing.push(name.clone());
@@ -86,10 +104,14 @@ impl Orders {
         acme: Arc<Acme>,
         renewed: Arc<Notify>,
     ) -> std::io::Result<Orders> {
-        let (settings, changes) = watch::channel(settings);
+        let (settings, mut changes) = watch::channel(settings);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("larder-acme".to_owned());
-        thread.spawn(move || runtime.block_on(run(changes, &acme, &renewed)))?;
+        thread.spawn(move || {
+            keep_running(&runtime, &mut changes, async |changes| {
+                run(changes, &acme, &renewed).await;
+            })
+        })?;
         Ok(Orders { settings })
     }
 
@@ -100,12 +122,27 @@ impl Orders {
     }
 }
 
+/// The settings of the thread, as the main thread changes them.
+type Changes = watch::Receiver<Option<Arc<AcmeSettings>>>;
+
+/// Runs `work` until it returns. After a panic, whose message is printed, it begins anew: an hour
+/// later, or at the next reload.
+fn keep_running(runtime: &Runtime, changes: &mut Changes, work: impl AsyncFn(&mut Changes)) {
+    loop {
+        let round = AssertUnwindSafe(|| runtime.block_on(work(changes)));
+        if catch_unwind(round).is_ok() {
+            return;
+        }
+        eprintln!("larder: the thread of certificates failed; next try in an hour");
+        let waited = async { timeout(RESTART, changes.changed()).await };
+        if let Ok(Err(_)) = runtime.block_on(waited) {
+            return;
+        }
+    }
+}
+
 /// Returns when the main thread is gone.
-async fn run(
-    mut changes: watch::Receiver<Option<Arc<AcmeSettings>>>,
-    acme: &Arc<Acme>,
-    renewed: &Notify,
-) -> Option<()> {
+async fn run(changes: &mut Changes, acme: &Arc<Acme>, renewed: &Notify) -> Option<()> {
     loop {
         let settings = changes.borrow_and_update().clone();
         acme.retain(settings.as_ref().map_or(&[], |settings| &settings.names));
@@ -132,7 +169,7 @@ struct Round<'a> {
     renewed: &'a Notify,
     names: BTreeMap<String, Name>,
     account: Option<Account>,
-    /// An account that the directory does not know was put aside.
+    /// An account that the directory does not know was put aside, and no order succeeded since.
     forgot: bool,
     /// The kind of the failure of all names that was told last.
     told: Option<String>,
@@ -142,6 +179,8 @@ struct Round<'a> {
 struct Name {
     plan: Plan,
     certificate: Option<Certificate>,
+    /// A newer one that could not be written.
+    unsaved: Option<Ordered>,
     /// The kind of its failure that was told last.
     told: Option<String>,
 }
@@ -160,7 +199,7 @@ impl<'a> Round<'a> {
             acme.note(name, |state| {
                 state.renew_at = certificate.is_some().then_some(plan.renew_at)
             });
-            names.insert(name.clone(), Name { plan, certificate, told: None });
+            names.insert(name.clone(), Name { plan, certificate, unsaved: None, told: None });
         }
         Round { settings, store, acme, renewed, names, account: None, forgot: false, told: None }
     }
@@ -168,6 +207,7 @@ impl<'a> Round<'a> {
     /// Does what is due first. Returns the time until something is due.
     async fn step(&mut self) -> Duration {
         let now = seconds();
+        self.names.values_mut().for_each(|held| held.plan.shorten(now));
         let first = self.names.iter().min_by_key(|(_, name)| name.plan.next());
         let Some((name, next)) = first.map(|(name, held)| (name.clone(), held.plan.next())) else {
             return LOOK;
@@ -216,7 +256,11 @@ impl<'a> Round<'a> {
             return true;
         }
         let (settings, replaced) = (&self.settings, held.certificate.as_ref());
-        match order::order(account, settings, name, replaced, self.acme).await {
+        let ordered = match held.unsaved.take() {
+            Some(ordered) => Ok(ordered),
+            None => order::order(account, settings, name, replaced, self.acme).await,
+        };
+        match ordered {
             Ok(ordered) => self.keep(name, ordered),
             Err(failure) if failure.is_of_account() && !self.forgot => {
                 self.forgot = true;
@@ -228,9 +272,14 @@ impl<'a> Round<'a> {
         true
     }
 
-    /// Keeps a certificate, and has it used.
+    /// Keeps a certificate, and has it used. One that cannot be written is kept in memory for the
+    /// next try: directories limit how often they issue one.
     fn keep(&mut self, name: &str, ordered: Ordered) {
+        self.forgot = false;
         if let Err(reason) = self.store.save(name, &ordered) {
+            if let Some(held) = self.names.get_mut(name) {
+                held.unsaved = Some(ordered);
+            }
             return self.fail(name, &Failure::Files(reason));
         }
         let renewal = renewal(&ordered.certificate);
@@ -239,9 +288,10 @@ impl<'a> Round<'a> {
         let (days, renew_at) = ((renewal.not_after - now) / 86_400, plan.renew_at);
         let soon = renew_at <= now;
         let before = self.names.remove(name).filter(|_| soon);
+        let plan = before.as_ref().map_or(plan, |held| plan.after(&held.plan));
         let told = before.and_then(|held| held.told);
         let certificate = Some(ordered.certificate);
-        self.names.insert(name.to_owned(), Name { plan, certificate, told });
+        self.names.insert(name.to_owned(), Name { plan, certificate, unsaved: None, told });
         self.acme.note(name, |state| {
             state.orders += 1;
             (state.renew_at, state.reason) = (Some(renew_at), None);

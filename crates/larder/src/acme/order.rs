@@ -17,8 +17,13 @@ use super::{http::Client, schedule::Advice, store::Store};
 /// The time for a whole order.
 const ORDER: Duration = Duration::from_secs(300);
 
-/// Waits for the directory: for its proof, and for the certificate.
-const RETRY: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(120));
+/// Waits for the directory: for its proof, and for the certificate. It is asked until 120 seconds
+/// have passed: the policy gives up before a wait that would end after its timeout, and the last
+/// wait is 12 seconds.
+const RETRY: RetryPolicy = RetryPolicy::new()
+    .initial_delay(Duration::from_millis(500))
+    .backoff(1.1)
+    .timeout(Duration::from_secs(132));
 
 /// The directory's words for an account that it does not know.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
@@ -159,6 +164,8 @@ pub(super) async fn order(
     acme: &Arc<Acme>,
 ) -> Result<Ordered, Failure> {
     let ordered = timeout(ORDER, async {
+        let own = replaced.and_then(|certificate| certificate.key.cert.first());
+        let replaced = own.and_then(|own| CertificateIdentifier::try_from(own).ok());
         let mut order = begin(account, name, replaced).await?;
         let proven = prove(&mut order, settings.challenge, acme).await;
         if let Err(failure) = proven {
@@ -182,14 +189,16 @@ pub(super) async fn order(
 async fn begin(
     account: &Account,
     name: &str,
-    replaced: Option<&Certificate>,
+    replaced: Option<CertificateIdentifier<'_>>,
 ) -> Result<Order, Failure> {
     let names = [Identifier::Dns(name.to_owned())];
-    let own = replaced.and_then(|certificate| certificate.key.cert.first());
-    if let Some(id) = own.and_then(|own| CertificateIdentifier::try_from(own).ok())
-        && let Ok(order) = account.new_order(&NewOrder::new(&names).replaces(id)).await
-    {
-        return Ok(order);
+    if let Some(id) = replaced {
+        match account.new_order(&NewOrder::new(&names).replaces(id)).await.map_err(Failure::from) {
+            Ok(order) => return Ok(order),
+            // These have nothing to do with the certificate that is replaced.
+            Err(failure) if failure.is_of_account() || failure.is_limit() => return Err(failure),
+            Err(_) => {}
+        }
     }
     Ok(account.new_order(&NewOrder::new(&names)).await?)
 }
@@ -239,4 +248,75 @@ async fn reason(order: &mut Order) -> Option<Failure> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::Pin,
+        sync::atomic::{AtomicU32, Ordering},
+    };
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
+    use rustls::pki_types::Der;
+
+    use super::*;
+
+    /// A directory that refuses every order with this type of problem, and counts them.
+    struct Refusing(&'static str, Arc<AtomicU32>);
+
+    impl HttpClient for Refusing {
+        fn request(
+            &self,
+            request: Request<BodyWrapper<Bytes>>,
+        ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+            let url = |path: &str| format!("https://ca.example/{path}");
+            let (status, body) = match request.uri().path() {
+                "/order" => {
+                    self.1.fetch_add(1, Ordering::Relaxed);
+                    (429, serde_json::json!({ "type": self.0 }))
+                }
+                "/account" => (201, serde_json::json!({})),
+                _ => {
+                    let (nonce, account) = (url("nonce"), url("account"));
+                    let (order, info) = (url("order"), url("info"));
+                    let directory = serde_json::json!({
+                        "newNonce": nonce, "newAccount": account, "newOrder": order,
+                        "renewalInfo": info,
+                    });
+                    (200, directory)
+                }
+            };
+            let answer = Response::builder()
+                .status(status)
+                .header("Replay-Nonce", "nonce")
+                .header("Location", url("account/1"))
+                .body(Full::new(Bytes::from(body.to_string())));
+            Box::pin(async { Ok(BytesResponse::from(answer?)) })
+        }
+    }
+
+    /// How often an order that replaces a certificate is sent to such a directory.
+    async fn orders(refusal: &'static str) -> u32 {
+        let count = Arc::new(AtomicU32::new(0));
+        let new =
+            NewAccount { contact: &[], terms_of_service_agreed: true, only_return_existing: false };
+        let builder = Account::builder_with_http(Box::new(Refusing(refusal, count.clone())));
+        let (account, _) =
+            builder.create(&new, "https://ca.example/".to_owned(), None).await.unwrap();
+        let id = CertificateIdentifier::new(Der::from_slice(b"authority"), Der::from_slice(b"1"));
+        let begun = begin(&account, "a.example", Some(id)).await;
+        assert!(matches!(begun, Err(Failure::Refused { kind, .. }) if kind == refusal));
+        count.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn a_refusal_of_the_account_or_by_a_limit_is_not_asked_for_twice() {
+        assert_eq!(orders(RATE_LIMITED).await, 1);
+        assert_eq!(orders(NO_ACCOUNT).await, 1);
+        assert_eq!(orders("urn:ietf:params:acme:error:alreadyReplaced").await, 2);
+    }
 }

@@ -82,6 +82,19 @@ impl Plan {
         Plan { retry_at, ..Plan::of(renewal, now) }
     }
 
+    /// The same after the failures of the plan before it.
+    pub(super) fn after(self, before: &Plan) -> Plan {
+        Plan { failures: before.failures, ..self }
+    }
+
+    /// Shortens waits that began while the clock was ahead: none is longer than the longest one.
+    pub(super) fn shorten(&mut self, now: i64) {
+        self.retry_at = self.retry_at.min(now + LONGEST_WAIT + LONGEST_WAIT / 10);
+        if self.look_at != i64::MAX {
+            self.look_at = self.look_at.min(now + ADVICE.1);
+        }
+    }
+
     /// The moment of the next order.
     pub(super) fn order_at(&self) -> i64 {
         self.renew_at.max(self.retry_at)
@@ -183,6 +196,36 @@ mod tests {
         let past = Advice { start: 0, end: 0, again: 0 };
         plan.advise(&CERTIFICATE, Some(&past), 1_000);
         assert_eq!(plan.order_at(), 1_000 + 3_600);
+    }
+
+    #[test]
+    fn waits_grow_although_each_order_gives_a_certificate_that_is_due() {
+        let now = 80 * DAY;
+        let mut plan = Plan::fresh(&CERTIFICATE, now);
+        let mut waits = Vec::new();
+        for _ in 0..20 {
+            plan.failed("a.example", false, now);
+            waits.push(plan.order_at() - now);
+            plan = Plan::fresh(&CERTIFICATE, now).after(&plan);
+        }
+        assert!(waits.iter().all(|wait| *wait >= 3_600), "{waits:?}");
+        assert!(*waits.last().unwrap() >= DAY, "{waits:?}");
+    }
+
+    #[test]
+    fn waits_are_short_again_after_the_clock_was_a_year_ahead() {
+        let now = 70 * DAY;
+        let mut plan = Plan::of(&CERTIFICATE, now + 365 * DAY);
+        plan.failed("a.example", false, now + 365 * DAY);
+        plan.shorten(now);
+        assert!(plan.next() <= now + DAY + DAY / 10);
+        let mut plan = Plan::of(&CERTIFICATE, DAY);
+        plan.advise(&CERTIFICATE, None, 20 * DAY);
+        plan.shorten(DAY);
+        assert_eq!(plan.next(), 2 * DAY, "the next question for advice");
+        let mut none = Plan::at_once();
+        none.shorten(now);
+        assert_eq!(none, Plan::at_once());
     }
 
     #[test]

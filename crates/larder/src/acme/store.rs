@@ -21,7 +21,10 @@ use crate::config::bounded;
 /// Largest file, in bytes.
 const FILE_BYTES: usize = 1 << 20;
 
-/// Names of sites have an ending behind them.
+/// Bytes written to see whether the disk has room for an account and a certificate.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// No certificate's file has this name: those end in .pem or .json.
 const ACCOUNT: &str = "account";
 
 /// The files of one directory of ACME.
@@ -48,13 +51,14 @@ impl Store {
         Store { dir: settings.state_dir.join(url.chars().map(plain).collect::<String>()) }
     }
 
-    /// Makes the directories and tries to write there.
+    /// Makes the directories and tries to write there: a disk that is full takes empty files.
     pub(super) fn prepare(&self) -> Result<(), String> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         let tried = made.and_then(|()| {
             let probe = self.dir.join(".probe");
-            new_file(&probe)?;
-            fs::remove_file(probe)
+            let mut file = new_file(&probe)?;
+            let written = file.write_all(&[0; PROBE_BYTES]).and_then(|()| file.sync_all());
+            fs::remove_file(probe).and(written)
         });
         tried.map_err(|error| format!("cannot write to {}: {error}", self.dir.display()))
     }
@@ -123,7 +127,9 @@ impl Store {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
-        let beside = PathBuf::from(format!("{}.new", path.display()));
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
         let written = (|| {
             let mut file = new_file(&beside)?;
             file.write_all(bytes)?;
@@ -153,5 +159,30 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     match bounded::read(path, FILE_BYTES) {
         Ok((bytes, _)) => Ok(Some(bytes)),
         Err(reason) => Err(format!("cannot read {}: {reason}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ffi::OsString,
+        os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_state_directory_needs_not_be_utf_8() {
+        let mut dir = std::env::temp_dir().into_os_string().into_vec();
+        dir.extend_from_slice(format!("/larder-store-{}-\u{e9}", std::process::id()).as_bytes());
+        dir.pop();
+        let dir = PathBuf::from(OsString::from_vec(dir));
+        assert!(std::str::from_utf8(dir.as_os_str().as_bytes()).is_err());
+        let store = Store { dir: dir.clone() };
+        store.prepare().unwrap();
+        store.save_failure("a.example", "a reason");
+        assert_eq!(store.saved("a.example").reason.as_deref(), Some("a reason"));
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no other file is left");
+        fs::remove_dir_all(dir).unwrap();
     }
 }

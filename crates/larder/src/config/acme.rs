@@ -50,7 +50,7 @@ pub(super) fn acme(
         return;
     };
     let Some(settings) = settings(&values, directory, sites, plain, https, report) else { return };
-    let (ordered, faults) = acme::ordered(&settings, &https.certificates);
+    let (ordered, faults) = acme::ordered(&settings, &https.certificates, &[]);
     for fault in faults {
         report.warn(Problem::new(values.location("state_dir"), fault));
     }

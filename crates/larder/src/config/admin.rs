@@ -1,11 +1,12 @@
 //! From typed values to settings: `[admin]`.
 
-use std::path::Path;
+use std::{net::SocketAddr, path::Path};
 
-use larder_server::settings::{AdminSettings, HostPattern, ReadAccess};
+use larder_server::settings::{AdminSettings, HostPattern, Listen, ReadAccess};
 
 use super::{
     build::token_file,
+    https,
     problem::{Problem, Report},
     reader::Values,
 };
@@ -18,7 +19,8 @@ pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Opt
     }
     let values = root.table("admin");
     let mut settings = AdminSettings {
-        listen: values.list("listen"),
+        listen: plain_listen(&values),
+        tls: https::face_tls(&values, |tls| tls.list("listen"), directory, report),
         token: token_file(&values, "token_file", directory, report),
         hosts: hosts(&values, report),
         read: ReadAccess::Open,
@@ -33,7 +35,13 @@ pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Opt
         None if settings.is_local() => ReadAccess::Open,
         None => ReadAccess::Token,
     };
-    if settings.listen.is_empty() {
+    if let Some(tls) = &settings.tls
+        && tls.listen.iter().any(|listen| matches!(listen, Listen::Unix { .. }))
+    {
+        let message = "the admin interface has no unix sockets";
+        report.error(Problem::new(values.table("tls").location("listen"), message));
+    }
+    if settings.listen.is_empty() && settings.tls.is_none() {
         let problem = Problem::new(values.location("listen"), "it listens nowhere");
         report.error(problem.fix("name an address, or take out [admin]"));
     }
@@ -43,6 +51,12 @@ pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Opt
         report.warn(Problem::new(values.location("read"), message).fix("write read = \"token\""));
     }
     Some(settings)
+}
+
+/// The addresses without TLS. One that is there by default is not there beside TLS.
+fn plain_listen(values: &Values) -> Vec<SocketAddr> {
+    let alone = values.is_set("tls") && !values.is_set("listen");
+    if alone { Vec::new() } else { values.list("listen") }
 }
 
 fn machine() -> String {

@@ -42,7 +42,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         && !root.is_written("site");
     let mut sites = Vec::new();
     for values in root.tables("site") {
-        if let Some(site) = site(values, memory, directory, report) {
+        if let Some(site) = site(root, values, memory, directory, report) {
             sites.push(Arc::new(site));
         }
     }
@@ -134,12 +134,25 @@ fn access_log(http: &Values, directory: &Path) -> Option<AccessLogSettings> {
 
 /// A path: relative to the directory of the configuration file, unchanged for a flag or `-`.
 pub(super) fn file(values: &Values, name: &str, directory: &Path) -> Option<PathBuf> {
-    let (path, location) = values.items::<PathBuf>(name)?.into_iter().next()?;
-    let of_the_file = matches!(location, Location::File(_)) && path.as_os_str() != "-";
-    Some(if of_the_file { directory.join(path) } else { path })
+    files(values, name, directory).into_iter().next()
 }
 
-fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> Option<Site> {
+/// The same for a list of them.
+pub(super) fn files(values: &Values, name: &str, directory: &Path) -> Vec<PathBuf> {
+    let placed = |(path, location): (PathBuf, Location)| {
+        let of_the_file = matches!(location, Location::File(_)) && path.as_os_str() != "-";
+        if of_the_file { directory.join(path) } else { path }
+    };
+    values.items(name).unwrap_or_default().into_iter().map(placed).collect()
+}
+
+fn site(
+    root: &Values,
+    values: &Values,
+    memory: u64,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Site> {
     let preset = preset(values, report);
     let hosts: Vec<HostPattern> = values.list("hosts");
     let mut action = action(values);
@@ -167,6 +180,7 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
+        client_auth: https::client_auth(root, values, directory, report),
         defaults: Arc::new(defaults),
         rules,
     })
@@ -206,6 +220,7 @@ fn action(values: &Values) -> RuleAction {
         drop_query: values.maybe_list::<Pattern>("drop_query").map(Arc::from),
         sort_query: values.maybe("sort_query"),
         early_hints: values.maybe("early_hints"),
+        convert_head: values.maybe("convert_head"),
         max_object: values.maybe("max_object"),
         cache: CacheAction {
             ttl: seconds(values, "ttl").map(Some),

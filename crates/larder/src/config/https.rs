@@ -8,13 +8,14 @@ use std::{
 };
 
 use larder_server::settings::{
-    Certificate, CertificateSource, HttpsSettings, OriginScheme, OriginTls, TlsVersion,
+    Certificate, CertificateSource, ClientAuth, ClientAuthError, FaceTls, HttpsSettings, Listen,
+    OriginScheme, OriginTls, Secret, TICKET_KEY_BYTES, TlsVersion,
 };
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 
 use super::{
     bounded,
-    build::file,
+    build::{file, files},
     origin::useless,
     problem::{Location, Problem, Report},
     reader::Values,
@@ -22,10 +23,15 @@ use super::{
 };
 
 /// Largest file of certificates or of a key, in bytes.
-const PEM_BYTES: usize = 1 << 20;
+pub(super) const PEM_BYTES: usize = 1 << 20;
 
 /// Before the end of a certificate: from here on it is warned of.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// Options about the certificates of clients.
+const MODE: &str = "client_certificate";
+const CA: &str = "client_ca";
+const CRL: &str = "client_crl";
 
 /// Options of https origins alone.
 pub(super) const OF_HTTPS: [&str; 5] = ["ca", "verify", "tls_name", "cert", "key"];
@@ -43,15 +49,14 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
     }
     let mut certificates = Vec::new();
     for values in values.tables("certificates") {
-        certificates.extend(certificate(values, directory, report).map(Arc::new));
+        let stapled = certificate(values, directory, report)
+            .and_then(|certificate| stapled(certificate, values, directory, report));
+        certificates.extend(stapled.map(Arc::new));
     }
     if values.tables("certificates").is_empty() && !root.is_set("acme") {
         certificates.extend(self_signed(&values, &listen, report).map(Arc::new));
     }
-    let min_version = match values.get::<String>("min_version")?.as_str() {
-        "1.3" => TlsVersion::Tls13,
-        _ => TlsVersion::Tls12,
-    };
+    let min_version = min_version(&values)?;
     if values.get("redirect")? && !root.table("http").is_set("listen") {
         let message = "there is no listener of plain HTTP whose requests it could send here";
         let problem = Problem::new(values.location("redirect"), message);
@@ -63,7 +68,9 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
         ordered: Vec::new(),
         acme: None,
         min_version,
+        ticket_keys: ticket_keys(&values, directory, report),
         http2: values.get("http2")?,
+        http3: values.get("http3")?,
         redirect: values.get("redirect")?,
         hsts: hsts(&values, report),
     })
@@ -72,12 +79,7 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
 fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option<Certificate> {
     let (chain, key) = (file(values, "cert", directory)?, file(values, "key", directory)?);
     let (chain_bytes, _) = read(values, "cert", &chain, report)?;
-    let (key_bytes, mode) = read(values, "key", &key, report)?;
-    if mode & 0o004 != 0 {
-        let message = "every user of this machine can read the private key";
-        let problem = Problem::new(values.location("key"), message);
-        report.warn(problem.fix(format!("chmod o-r {}", key.display())));
-    }
+    let key_bytes = read_secret(values, "key", &key, report)?;
     match Certificate::parse(&chain_bytes, &key_bytes) {
         Ok(mut certificate) => {
             look_at_time(values, &chain, &certificate, report);
@@ -92,6 +94,23 @@ fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option
             None
         }
     }
+}
+
+/// A certificate with the OCSP response of its file, if it names one.
+fn stapled(
+    mut certificate: Certificate,
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Certificate> {
+    let Some(path) = file(values, "ocsp", directory) else { return Some(certificate) };
+    let (response, _) = read(values, "ocsp", &path, report)?;
+    if let Err(error) = certificate.staple(response) {
+        let message = format!("{}: {error}", path.display());
+        report.error(Problem::new(values.location("ocsp"), message));
+        return None;
+    }
+    Some(certificate)
 }
 
 /// The bytes of a file, and its permission bits.
@@ -109,6 +128,127 @@ fn read(
             None
         }
     }
+}
+
+/// The bytes of a file that nobody else should read.
+fn read_secret(
+    values: &Values,
+    name: &'static str,
+    path: &Path,
+    report: &mut Report,
+) -> Option<Vec<u8>> {
+    let (bytes, mode) = read(values, name, path, report)?;
+    if mode & 0o004 != 0 {
+        let message = "every user of this machine can read the key";
+        let problem = Problem::new(values.location(name), message);
+        report.warn(problem.fix(format!("chmod o-r {}", path.display())));
+    }
+    Some(bytes)
+}
+
+/// The keys of session tickets; empty: none are named, or one is unusable, which is in the report.
+fn ticket_keys(values: &Values, directory: &Path, report: &mut Report) -> Vec<Secret> {
+    const NAME: &str = "ticket_key_file";
+    let mut keys = Vec::new();
+    for path in files(values, NAME, directory) {
+        let Some(bytes) = read_secret(values, NAME, &path, report) else { continue };
+        match Secret::new(&bytes).filter(|_| TICKET_KEY_BYTES.contains(&bytes.len())) {
+            Some(key) => keys.push(key),
+            None => {
+                let message =
+                    format!("{}: expected 48 or 80 bytes, found {}", path.display(), bytes.len());
+                let problem = Problem::new(values.location(NAME), message);
+                report.error(problem.fix(format!("openssl rand 80 > {}", path.display())));
+            }
+        }
+    }
+    keys
+}
+
+/// The certificates that the clients of a site are asked for: as the site says, or else as
+/// `[https]` does. None: they are not asked, or there is a mistake, which is in the report.
+pub(super) fn client_auth(
+    root: &Values,
+    site: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Arc<ClientAuth>> {
+    let https = root.table("https");
+    if !root.is_set("https") && site.is_set("client_ca") {
+        let message = "certificates are asked for over HTTPS, and it is not served";
+        report.error(Problem::new(site.location("client_ca"), message));
+        return None;
+    }
+    asked_of_clients(|name| if site.is_set(name) { site } else { &https }, directory, report)
+}
+
+/// The same by the options of the tables that `of` gives by the names of the options.
+fn asked_of_clients<'v>(
+    of: impl Fn(&'static str) -> &'v Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Arc<ClientAuth>> {
+    let mode: Option<String> = of(MODE).maybe(MODE);
+    let path = match file(of(CA), CA, directory) {
+        Some(path) if mode.as_deref() != Some("off") => path,
+        None if mode.is_some_and(|mode| mode != "off") => {
+            let message = "no authority is named whose certificates clients could show";
+            let problem = Problem::new(of(MODE).location(MODE), message);
+            report.error(problem.fix("give client_ca = \"FILE\""));
+            return None;
+        }
+        _ => return None,
+    };
+    let (known, _) = read(of(CA), CA, &path, report)?;
+    let revoked_path = file(of(CRL), CRL, directory);
+    let revoked = match &revoked_path {
+        Some(path) => Some(read(of(CRL), CRL, path, report)?.0),
+        None => None,
+    };
+    let required = mode.is_none_or(|mode| mode == "required");
+    match ClientAuth::new(required, &known, revoked.as_deref()) {
+        Ok(auth) => Some(Arc::new(auth)),
+        Err(error) => {
+            let (name, path) = match (&error, revoked_path) {
+                (ClientAuthError::NoList(_), Some(path)) => (CRL, path),
+                _ => (CA, path),
+            };
+            let message = format!("{}: {error}", path.display());
+            report.error(Problem::new(of(name).location(name), message));
+            None
+        }
+    }
+}
+
+/// TLS of an object face. None: it is not spoken, or there is a mistake, which is in the report.
+pub(super) fn face_tls(
+    face: &Values,
+    listen: impl Fn(&Values) -> Vec<Listen>,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<FaceTls> {
+    if !face.is_set("tls") {
+        return None;
+    }
+    let values = face.table("tls");
+    let listen = listen(&values);
+    if listen.is_empty() {
+        let problem = Problem::new(values.location("listen"), "it listens nowhere");
+        report.error(problem.fix("name an address, or take out `tls`"));
+    }
+    Some(FaceTls {
+        listen,
+        certificate: Arc::new(certificate(&values, directory, report)?),
+        min_version: min_version(&values)?,
+        clients: asked_of_clients(|_| &values, directory, report),
+    })
+}
+
+fn min_version(values: &Values) -> Option<TlsVersion> {
+    Some(match values.get::<String>("min_version")?.as_str() {
+        "1.3" => TlsVersion::Tls13,
+        _ => TlsVersion::Tls12,
+    })
 }
 
 /// The protocol of an origin, with what secures it. None: a mistake, which is in the report.

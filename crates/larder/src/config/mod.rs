@@ -20,6 +20,7 @@ pub(crate) mod presets;
 pub(crate) mod problem;
 pub(crate) mod reader;
 mod remote;
+mod tls_files;
 mod tracing;
 pub(crate) mod users;
 pub(crate) mod value;
@@ -27,6 +28,7 @@ pub(crate) mod value;
 use options::Section;
 use problem::{Location, Problem, Report};
 use reader::Values;
+pub(crate) use tls_files::TlsFiles;
 
 /// The file that is read by default, if it exists.
 pub(crate) const DEFAULT_FILE: &str = "larder.toml";
@@ -51,6 +53,9 @@ pub(crate) struct Flags {
     pub(crate) names: Vec<String>,
     pub(crate) origin: Option<String>,
     pub(crate) root: Option<String>,
+    pub(crate) preset: Option<String>,
+    pub(crate) ttl: Option<String>,
+    pub(crate) purge_from: Vec<String>,
     pub(crate) access_log: Option<String>,
     pub(crate) access_log_format: Option<String>,
     pub(crate) memcached: Vec<String>,
@@ -150,10 +155,21 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
             }
         }
     }
-    for (name, flag, value) in [("url", "--origin", &flags.origin), ("root", "--root", &flags.root)]
-    {
-        if value.is_some() {
-            apply_origin((name, flag), &one(value), root, report);
+    let flags = [
+        ("--origin", Some("origin"), "url", one(&flags.origin)),
+        ("--root", Some("origin"), "root", one(&flags.root)),
+        ("--preset", None, "preset", one(&flags.preset)),
+        ("--ttl", None, "ttl", one(&flags.ttl)),
+        ("--purge-from", Some("purge"), "from", flags.purge_from.clone()),
+    ];
+    for (flag, table, name, values) in flags.iter().filter(|(.., values)| !values.is_empty()) {
+        let Some(site) = the_site(flag, root, report) else { continue };
+        let table = match table {
+            Some(table) => site.table_mut(table),
+            None => Some(site),
+        };
+        if let Some(table) = table {
+            table.set_from_flag(name, flag, values, report);
         }
     }
 }
@@ -180,29 +196,30 @@ fn apply_certificate(flags: &Flags, root: &mut Values, report: &mut Report) {
     certificates.push(certificate);
 }
 
-/// `--origin` is the origin of the one site, and `--root` its directory; without any site, they
-/// make one for every host.
-fn apply_origin(
-    (name, flag): (&'static str, &'static str),
-    value: &[String],
-    root: &mut Values,
+/// The one site, which a flag such as `--origin` is about. Without any site, `--origin` makes one
+/// for every host.
+fn the_site<'r>(
+    flag: &'static str,
+    root: &'r mut Values,
     report: &mut Report,
-) {
-    let Some(sites) = root.tables_mut("site") else { return };
-    if sites.is_empty() {
+) -> Option<&'r mut Values> {
+    let sites = root.tables_mut("site")?;
+    if sites.is_empty() && flag == "--origin" {
         sites.push(Values::empty(Section::Site, Location::Flag(flag)));
     }
     match sites.as_mut_slice() {
-        [site] => {
-            if let Some(origin) = site.table_mut("origin") {
-                origin.set_from_flag(name, flag, value, report);
-            }
+        [site] => Some(site),
+        [] => {
+            let problem = Problem::new(Location::Flag(flag), "there is no site that it is about");
+            report.error(problem.fix("say where the site is: --origin URL"));
+            None
         }
         several => {
             let message =
                 format!("the configuration has {} sites: which one is meant?", several.len());
             let fix = "write it into the [[site]] it belongs to";
             report.error(Problem::new(Location::Flag(flag), message).fix(fix));
+            None
         }
     }
 }

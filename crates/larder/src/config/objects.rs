@@ -10,6 +10,7 @@ use larder_server::settings::{
 use super::{
     TOKEN_BYTES, bounded,
     build::{file, http_defaults},
+    https,
     options::Section,
     problem::{Location, Problem, Report},
     reader::Values,
@@ -51,7 +52,9 @@ pub(super) fn memcached(
                        nothing is left";
         report.error(Problem::new(values.location("sasl_file"), message).fix("give one of them"));
     }
-    no_listener(&values, &settings.listen, report);
+    if settings.tls.is_none() {
+        no_listener(&values, &settings.listen, report);
+    }
     Some(settings)
 }
 
@@ -93,7 +96,9 @@ fn memcached_of(
     report: &mut Report,
 ) -> Option<MemcachedSettings> {
     Some(MemcachedSettings {
-        listen: listen(values, directory),
+        listen: plain_listen(values, directory),
+        tls: https::face_tls(values, |tls| listen(tls, directory), directory, report),
+        proxies: values.list("proxies"),
         udp: values.list("udp"),
         item_size: values.get("item_size")?,
         connections: values.get("connections")?,
@@ -133,7 +138,9 @@ pub(super) fn redis(root: &Values, directory: &Path, report: &mut Report) -> Opt
     }
     let values = root.table("redis");
     let settings = redis_of(&values, directory, report)?;
-    no_listener(&values, &settings.listen, report);
+    if settings.tls.is_none() {
+        no_listener(&values, &settings.listen, report);
+    }
     if settings.share_memcached && !root.is_set("memcached") {
         let message = "database 0 cannot be shared with [memcached], which is not there";
         report.error(Problem::new(values.location("share_memcached"), message));
@@ -150,7 +157,9 @@ pub(crate) fn redis_defaults() -> Option<RedisSettings> {
 fn redis_of(values: &Values, directory: &Path, report: &mut Report) -> Option<RedisSettings> {
     let slow: u64 = values.get("slowlog_micros")?;
     Some(RedisSettings {
-        listen: listen(values, directory),
+        listen: plain_listen(values, directory),
+        tls: https::face_tls(values, |tls| listen(tls, directory), directory, report),
+        proxies: values.list("proxies"),
         databases: values.get("databases")?,
         item_size: values.get("item_size")?,
         bulk: values.get("bulk")?,
@@ -169,6 +178,12 @@ fn redis_of(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         backlog: values.get("backlog")?,
         share: share(values, report),
     })
+}
+
+/// The addresses of a face without TLS. One that is there by default is not there beside TLS.
+fn plain_listen(values: &Values, directory: &Path) -> Vec<Listen> {
+    let alone = values.is_set("tls") && !values.is_set("listen");
+    if alone { Vec::new() } else { listen(values, directory) }
 }
 
 /// The addresses of a face: sockets have the permissions of `unix_mode`, and paths of the file are

@@ -17,7 +17,7 @@ use acme::ACME;
 use admin::ADMIN;
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
-use objects::{MEMCACHED, REDIS};
+use objects::{FACE_TLS, MEMCACHED, REDIS};
 use remote::REMOTE;
 use site::{DEBUG, ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
@@ -43,6 +43,8 @@ pub(crate) enum Section {
     Memcached,
     /// `[redis]`
     Redis,
+    /// `tls` of an object face, or of the admin interface.
+    FaceTls,
     /// `[admin]`
     Admin,
     /// `[remote]`
@@ -67,7 +69,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 18] = [
+    pub(crate) const DOCUMENTED: [Section; 19] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -83,6 +85,7 @@ impl Section {
         Section::Refresh,
         Section::Memcached,
         Section::Redis,
+        Section::FaceTls,
         Section::Admin,
         Section::Remote,
         Section::Tracing,
@@ -100,6 +103,7 @@ impl Section {
             Section::Acme => "[acme]",
             Section::Memcached => "[memcached]",
             Section::Redis => "[redis]",
+            Section::FaceTls => "[memcached.tls], [redis.tls] and [admin.tls]",
             Section::Admin => "[admin]",
             Section::Remote => "[remote]",
             Section::Tracing => "[tracing]",
@@ -125,6 +129,7 @@ impl Section {
             Section::Acme => (ACME, &[]),
             Section::Memcached => (MEMCACHED, &[]),
             Section::Redis => (REDIS, &[]),
+            Section::FaceTls => (FACE_TLS, &[]),
             Section::Admin => (ADMIN, &[]),
             Section::Remote => (REMOTE, &[]),
             Section::Tracing => (TRACING, &[]),
@@ -315,7 +320,7 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 14] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 17] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--http", Section::Http, "listen"),
@@ -326,6 +331,9 @@ pub(crate) const FLAGS: [(&str, Section, &str); 14] = [
     ("--name", Section::Acme, "names"),
     ("--origin", Section::Site, "origin"),
     ("--root", Section::Origin, "root"),
+    ("--preset", Section::Site, "preset"),
+    ("--ttl", Section::Rule, "ttl"),
+    ("--purge-from", Section::Purge, "from"),
     ("--memcached", Section::Memcached, "listen"),
     ("--redis", Section::Redis, "listen"),
     ("--admin", Section::Admin, "listen"),

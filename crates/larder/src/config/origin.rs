@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use larder_proto::proxy_protocol::Version;
 use larder_server::settings::{
     Candidate, FastCgiSettings, OriginScheme, OriginSettings, Release, TreeSettings,
 };
@@ -49,6 +50,7 @@ pub(super) fn origin(
             https::origin_scheme(values, &url, directory, report)?
         }
         UrlScheme::FastCgi => {
+            useless(values, &["proxy_protocol"], "for HTTP origins", report);
             useless(values, &https::OF_HTTPS, "for https origins", report);
             if !values.is_set("idle_timeout") {
                 idle_timeout = IDLE_APPLICATION;
@@ -56,6 +58,7 @@ pub(super) fn origin(
             OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
         }
         UrlScheme::Files => {
+            useless(values, &["proxy_protocol"], "for HTTP origins", report);
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
             useless(values, &https::OF_HTTPS, "for https origins", report);
             let mut tree = tree(values, "url", of_the_file(values, &url, directory), report)?;
@@ -69,6 +72,11 @@ pub(super) fn origin(
         scheme,
         host: url.host,
         port: url.port,
+        proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
+            Some("v1") => Some(Version::One),
+            Some(_) => Some(Version::Two),
+            None => None,
+        },
         host_header,
         connect_timeout: values.get("connect_timeout")?,
         first_byte_timeout: values.get("first_byte_timeout")?,

@@ -170,6 +170,7 @@ fn peer(url: OriginUrl) -> Arc<OriginSettings> {
         idle_connections: 1,
         idle_timeout: Duration::from_secs(30),
         scheme: OriginScheme::Http,
+        proxy_protocol: None,
         host_header: None,
     })
 }

@@ -365,6 +365,28 @@ fn an_origin_flag_does_not_guess_between_sites() {
     );
 }
 
+#[test]
+fn a_site_of_flags_is_that_of_a_file() {
+    let flags = origin_flag(Flags {
+        preset: Some("wordpress".to_owned()),
+        ttl: Some("90s".to_owned()),
+        purge_from: vec!["127.0.0.1".to_owned(), "10.0.0.0/8".to_owned()],
+        ..Flags::default()
+    });
+    let text = "[[site]]\norigin = \"http://127.0.0.1:9000\"\npreset = \"wordpress\"\n\
+                ttl = \"90s\"\npurge = { from = [\"127.0.0.1\", \"10.0.0.0/8\"] }\n";
+    let [flagged, written] = [with_flags("", flags), of(text)].map(|loaded| {
+        let settings = loaded.settings.unwrap_or_else(|| panic!("{}", loaded.report));
+        format!("{:?}", settings.sites)
+    });
+    assert_eq!(flagged, written);
+    let alone = Flags { ttl: Some("90s".to_owned()), ..Flags::default() };
+    assert_eq!(said(&with_flags("", alone)), ["--ttl: error: there is no site that it is about"]);
+    let wrong = Flags { preset: Some("wordpres".to_owned()), ..Flags::default() };
+    let loaded = with_flags("", origin_flag(wrong));
+    assert!(said(&loaded)[0].starts_with("--preset: error: "), "{:?}", said(&loaded));
+}
+
 fn policy_of(settings: &Settings, path: &str, cookie: &'static str) -> RulePolicy {
     let any = move |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| {
         name.eq_ignore_ascii_case("cookie") && !cookie.is_empty() && test(cookie.as_bytes())

@@ -46,7 +46,8 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
     let (signals, server) = serve::start(settings, |_| ()).map_err(|error| error.to_string())?;
     let front = server.local_addrs().first().copied().unwrap_or(front);
     origin.purge_at(front);
-    let admin = server.admin().and_then(|admin| admin.addresses.first().copied());
+    let admin =
+        server.admin().and_then(|admin| admin.addresses.first().map(|(address, _)| *address));
     print!("{}", welcome(front, admin, origin.address, &dashboard(&server), args));
     Ok((signals, server))
 }
@@ -83,7 +84,11 @@ fn configuration(front: SocketAddr, admin: SocketAddr, origin: SocketAddr) -> St
 fn dashboard(server: &larder_server::Server) -> String {
     let Some(admin) = server.admin() else { return String::new() };
     let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
-    admin.addresses.first().map(|address| format!("http://{address}/{token}")).unwrap_or_default()
+    admin
+        .addresses
+        .first()
+        .map(|(address, _)| format!("http://{address}/{token}"))
+        .unwrap_or_default()
 }
 
 fn welcome(

@@ -27,6 +27,18 @@ enum Check {
     HashAlgorithm,
     Automove,
     ExtPath,
+    /// TLS.
+    Tls(Tls),
+}
+
+/// An option of TLS.
+#[derive(Clone, Copy)]
+enum Tls {
+    Chain,
+    Key,
+    Authority,
+    Verify,
+    MinVersion,
 }
 
 const MANY: f64 = f64::INFINITY;
@@ -134,6 +146,16 @@ const TABLE: &[(&str, Check)] = &[
     ("resp_obj_mem_limit", Check::Free),
     ("read_buf_mem_limit", Check::Digits("Missing read_buf_mem_limit argument")),
     ("sock_cookie_id", Check::There("Missing sock_cookie_id argument")),
+    ("ssl_chain_cert", Check::Tls(Tls::Chain)),
+    ("ssl_key", Check::Tls(Tls::Key)),
+    ("ssl_ca_cert", Check::Tls(Tls::Authority)),
+    ("ssl_verify_mode", Check::Tls(Tls::Verify)),
+    ("ssl_min_version", Check::Tls(Tls::MinVersion)),
+    ("ssl_keyformat", Check::Free),
+    ("ssl_ciphers", Check::Free),
+    ("ssl_wbuf_size", Check::Free),
+    ("ssl_session_cache", Check::Free),
+    ("ssl_kernel_tls", Check::Free),
     ("modern", Check::Free),
     ("no_modern", Check::NoModern),
     ("ext_path", Check::ExtPath),
@@ -228,6 +250,9 @@ fn sub_option(
             }
             typed.without_effect.push(format!("-o {name}"));
         }
+        Check::Tls(option) => {
+            tls_option(option, there(&format!("Missing {name} argument"))?, typed)?;
+        }
         Check::ExtPath => {
             let path = there("missing argument to ext_path, ie: ext_path=/d/file:5G")?;
             if !path.contains(':') {
@@ -236,6 +261,32 @@ fn sub_option(
                 return Err(Exit::failure(message.to_owned()));
             }
             typed.without_effect.push(format!("-o {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn tls_option(option: Tls, value: &str, typed: &mut Typed) -> Result<(), Exit> {
+    let files = &mut typed.tls_files;
+    match option {
+        Tls::Chain => files.cert = Some(value.into()),
+        Tls::Key => files.key = Some(value.into()),
+        Tls::Authority => files.ca = Some(value.into()),
+        Tls::Verify => {
+            files.required = match value {
+                "0" => None,
+                "1" => Some(false),
+                "2" | "3" => Some(true),
+                _ => return Err(Exit::failure("Invalid ssl_verify_mode".to_owned())),
+            };
+        }
+        Tls::MinVersion => {
+            files.only_13 = match value {
+                "tlsv1.3" => true,
+                // Older ones than 1.2 are not spoken.
+                "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => false,
+                _ => return Err(Exit::failure("Invalid ssl_min_version".to_owned())),
+            };
         }
     }
     Ok(())

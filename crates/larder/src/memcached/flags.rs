@@ -104,7 +104,7 @@ fn take(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Stopped> {
         b'X' => typed.dump = false,
         b'W' => typed.watch = false,
         b'v' => typed.verbosity = (typed.verbosity + 1).min(3),
-        b'Z' => return Err(Exit::usage("This server is not built with TLS support.").into()),
+        b'Z' => typed.tls = true,
         b'L' => typed.without_effect.push("-L".to_owned()),
         b'a' => typed.unix_mode = octal(value),
         b's' => typed.unix_socket = Some(value.to_owned()),
@@ -268,7 +268,7 @@ mod tests {
             let taken = take(*letter, value, &mut typed);
             let fine = match letter {
                 b'h' | b'i' | b'V' => matches!(taken, Err(Stopped::Show(_))),
-                b'Z' | b'B' | b'o' => matches!(taken, Err(Stopped::Wrong(_))),
+                b'B' | b'o' => matches!(taken, Err(Stopped::Wrong(_))),
                 _ => taken.is_ok() && format!("{typed:?}") != format!("{:?}", Typed::default()),
             };
             assert!(fine, "-{}", char::from(*letter));

@@ -13,6 +13,8 @@ const PORT: u16 = 11_211;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listeners {
     pub(super) stream: Vec<Listen>,
+    /// Of TLS.
+    pub(super) tls: Vec<Listen>,
     pub(super) udp: Vec<SocketAddr>,
 }
 
@@ -59,23 +61,34 @@ pub(super) fn listeners(typed: &Typed) -> Result<Listeners, Exit> {
     };
     if let Some(path) = &typed.unix_socket {
         let socket = Listen::Unix { path: path.into(), mode: typed.unix_mode };
-        return Ok(Listeners { stream: vec![socket], udp: Vec::new() });
+        return Ok(Listeners { stream: vec![socket], ..Listeners::default() });
     }
     let mut out = Listeners::default();
     if let Some(port) = tcp.number() {
-        out.stream =
-            addresses(typed.listen.as_deref(), port)?.into_iter().map(Listen::Tcp).collect();
+        let tls = |text: &str| typed.tls && !text.starts_with("notls:");
+        let of = |keep: &dyn Fn(&str) -> bool| -> Result<Vec<Listen>, Exit> {
+            let found = addresses(typed.listen.as_deref(), port, keep)?;
+            Ok(found.into_iter().map(Listen::Tcp).collect())
+        };
+        (out.stream, out.tls) = (of(&|text| !tls(text))?, of(&tls)?);
     }
     if let Some(port) = udp.number() {
-        out.udp = addresses(typed.listen.as_deref(), port)?;
+        out.udp = addresses(typed.listen.as_deref(), port, &|_| true)?;
     }
     Ok(out)
 }
 
-fn addresses(list: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Exit> {
-    let Some(list) = list else { return Ok(every_address(port)) };
+/// The addresses of those words of a list that `keep` names; without a list there is one, empty.
+fn addresses(
+    list: Option<&str>,
+    port: u16,
+    keep: &dyn Fn(&str) -> bool,
+) -> Result<Vec<SocketAddr>, Exit> {
+    let Some(list) = list else {
+        return Ok(if keep("") { every_address(port) } else { Vec::new() });
+    };
     let mut out = Vec::new();
-    for text in list.split([',', ';']).filter(|text| !text.is_empty()) {
+    for text in list.split([',', ';']).filter(|text| !text.is_empty() && keep(text)) {
         for address in one(text, port).map_err(|reason| {
             Exit::system(format!(
                 "{reason}\nfailed to listen on one of interface(s) {list}: Success"
@@ -192,6 +205,16 @@ mod tests {
     }
 
     #[test]
+    fn tls_is_spoken_everywhere_but_where_the_address_says_not() {
+        let tls = Typed { tls: true, ..with("127.0.0.1,notls:127.0.0.2") };
+        let found = of(&tls).expect("good");
+        let at = |last| vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, last], PORT)))];
+        assert_eq!((found.tls, found.stream), (at(1), at(2)));
+        let all = of(&Typed { tls: true, ..Typed::default() }).expect("good");
+        assert!(all.stream.is_empty() && !all.tls.is_empty());
+    }
+
+    #[test]
     fn without_an_address_all_are_listened_on() {
         let all = of(&Typed::default()).expect("good");
         assert!(all.stream.contains(&Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], PORT)))));
@@ -222,11 +245,14 @@ mod tests {
         assert_eq!(off, Listeners::default());
         let udp = of(&Typed { udp_port: Some(5), ..with("127.0.0.1") }).expect("good");
         let both = SocketAddr::from(([127, 0, 0, 1], 5));
-        assert_eq!(udp, Listeners { stream: vec![Listen::Tcp(both)], udp: vec![both] });
+        assert_eq!(
+            udp,
+            Listeners { stream: vec![Listen::Tcp(both)], udp: vec![both], ..Listeners::default() }
+        );
         let unix =
             of(&Typed { unix_socket: Some("/s".to_owned()), udp_port: Some(5), ..with("::1") });
         let socket = Listen::Unix { path: "/s".into(), mode: 0o700 };
-        assert_eq!(unix, Ok(Listeners { stream: vec![socket], udp: vec![] }));
+        assert_eq!(unix, Ok(Listeners { stream: vec![socket], ..Listeners::default() }));
         let any = of(&Typed { port: Some(-1), ..with("127.0.0.1") }).expect("good");
         assert_eq!(any.stream, [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))]);
     }

@@ -15,7 +15,7 @@ mod settings;
 
 use std::process::ExitCode;
 
-use crate::serve;
+use crate::{config::TlsFiles, serve};
 use flags::Parsed;
 
 /// The compatible release.
@@ -93,6 +93,9 @@ struct Typed {
     idle_seconds: u64,
     watcher_kilobytes: u64,
     sizes: bool,
+    /// TLS is spoken (`-Z`).
+    tls: bool,
+    tls_files: TlsFiles,
     /// Accepted flags without effect.
     without_effect: Vec<String>,
     /// Warnings, printed in any case.
@@ -134,6 +137,8 @@ impl Default for Typed {
             idle_seconds: 0,
             watcher_kilobytes: 256,
             sizes: false,
+            tls: false,
+            tls_files: TlsFiles::default(),
             without_effect: Vec::new(),
             warnings: Vec::new(),
         }
@@ -170,7 +175,7 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     let mut settings = settings::settings(typed)?;
     process::raise_limits(typed)?;
     process::drop_privileges(typed)?;
-    settings::read_users(typed, &mut settings)?;
+    settings::read_files(typed, &mut settings)?;
     if typed.daemon && !process::is_daemon() {
         return process::daemonize(arguments);
     }
@@ -189,7 +194,7 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     });
     let (signals, server) = started.map_err(|error| listeners::failed(typed, &error))?;
     process::ready(typed);
-    Ok(serve::until_stopped(signals, server, || settings::reread_users(typed, again.clone())))
+    Ok(serve::until_stopped(signals, server, || settings::reread_files(typed, again.clone())))
 }
 
 /// Prints differences from the flags, at `-v`.

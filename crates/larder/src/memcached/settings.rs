@@ -13,7 +13,8 @@ const LEAST_MEMORY: u64 = 8 << 20;
 /// Largest file of SASL users, in bytes.
 const USERS_BYTES: usize = 1 << 20;
 
-/// The settings, without the users: their files are read as the user who runs the server.
+/// The settings, without users and certificate: their files are read as the user who runs the
+/// server.
 pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
     if typed.napi_ids > typed.threads {
         return Err(Exit::usage(format!(
@@ -100,8 +101,8 @@ fn protocol(typed: &Typed) -> Result<WireProtocol, Exit> {
     Ok(asked)
 }
 
-/// Puts the users of `-Y` and `-S` into the settings.
-pub(super) fn read_users(typed: &Typed, settings: &mut Settings) -> Result<(), Exit> {
+/// Puts the users of `-Y` and `-S` and the certificate of `-Z` into the settings.
+pub(super) fn read_files(typed: &Typed, settings: &mut Settings) -> Result<(), Exit> {
     let Some(face) = &mut settings.memcached else { return Ok(()) };
     if let Some(path) = &typed.auth_file {
         face.auth = Some(auth_file(path)?);
@@ -114,13 +115,21 @@ pub(super) fn read_users(typed: &Typed, settings: &mut Settings) -> Result<(), E
         })?;
         face.sasl = Some(sasl_file(Path::new(&path))?);
     }
+    if typed.tls {
+        let listen = match face.tls.take() {
+            Some(before) => before.listen,
+            None => listeners::listeners(typed)?.tls,
+        };
+        let tls = typed.tls_files.read(listen);
+        face.tls = Some(tls.map_err(|reason| Exit::usage(format!("{reason} (-o ssl_...)")))?);
+    }
     Ok(())
 }
 
-/// For SIGHUP: the same settings with the present users. None: their file is wrong, and the reason
-/// is printed.
-pub(super) fn reread_users(typed: &Typed, mut settings: Settings) -> Option<Settings> {
-    match read_users(typed, &mut settings) {
+/// For SIGHUP: the same settings with the present users and certificate. None: a file is wrong, and
+/// the reason is printed.
+pub(super) fn reread_files(typed: &Typed, mut settings: Settings) -> Option<Settings> {
+    match read_files(typed, &mut settings) {
         Ok(()) => Some(settings),
         Err(exit) => {
             eprintln!("{}", exit.message);

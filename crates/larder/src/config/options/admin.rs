@@ -10,6 +10,7 @@ pub(super) const ADMIN: &[Opt] = &[
         "Addresses of the admin interface: dashboard, metrics, API. Without an address there is \
          none.",
     ),
+    super::objects::TLS,
     opt(
         "token_file",
         Kind::File,

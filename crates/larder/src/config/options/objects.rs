@@ -1,13 +1,45 @@
 //! Options of `[memcached]` and `[redis]`. The defaults are those of memcached 1.6 and Redis 7, but
 //! for the addresses: no default of ours opens a port to other machines.
 
-use super::{DAY, GIB, KIB, Kind, MIB, Opt, ceiling, floor, list, opt};
+use super::{DAY, GIB, KIB, Kind, MIB, Opt, Section, ceiling, floor, list, opt, required};
 
 const UNIX_MODE: Opt = opt(
     "unix_mode",
     Kind::Mode,
     "700",
     "Permissions of the unix sockets. Connecting requires write permission.",
+);
+
+pub(super) const TLS: Opt = opt(
+    "tls",
+    Kind::Table(Section::FaceTls, None),
+    "",
+    "Serve over TLS too, at addresses of its own. Without `listen` beside it, over TLS alone.",
+);
+
+pub(super) const FACE_TLS: &[Opt] = &[
+    list("listen", Kind::Listen, "", "Addresses to listen on. Port 0 takes a free one."),
+    required("cert", Kind::File, "The certificate in PEM, and those behind it."),
+    required("key", Kind::File, "Its private key in PEM."),
+    opt("min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "The oldest version of TLS."),
+    opt("client_ca", Kind::File, "", "Authorities, in PEM, whose certificates clients show."),
+    opt(
+        "client_certificate",
+        Kind::Choice(&["off", "optional", "required"]),
+        "",
+        "`required`: a client without a certificate of `client_ca` is refused. `optional`: it is \
+         served, but not with one that is wrong. Not set: `required` with a `client_ca`, else \
+         `off`.",
+    ),
+    opt("client_crl", Kind::File, "", "Lists of revoked certificates, in PEM."),
+];
+
+const PROXIES: Opt = list(
+    "proxies",
+    Kind::Net,
+    "",
+    "Connections from these addresses begin with a header of the PROXY protocol, version 1 or 2, \
+     before TLS where that is spoken, which names the client. One without it is closed.",
 );
 
 const IDLE_TIMEOUT: Opt = opt(
@@ -48,6 +80,8 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "Addresses to listen on, or `unix:` with a path. Port 0 takes a free one.",
     ),
     UNIX_MODE,
+    TLS,
+    PROXIES,
     list(
         "udp",
         Kind::Address,
@@ -153,6 +187,8 @@ pub(super) const REDIS: &[Opt] = &[
         "Addresses to listen on, or `unix:` with a path. Port 0 takes a free one.",
     ),
     UNIX_MODE,
+    TLS,
+    PROXIES,
     floor("Part of `memory` reserved for these objects, all databases together."),
     ceiling("Greatest part of `memory` for these objects, all databases together."),
     opt("databases", Kind::Count(1, 16), "16", "Numbered databases, for `SELECT`."),

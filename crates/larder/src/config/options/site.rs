@@ -1,5 +1,6 @@
 //! Options of `[[site]]`, of its rules, and of presets.
 
+use super::https::{CLIENT_CA, CLIENT_CERTIFICATE, CLIENT_CRL};
 use super::{DAY, Kind, Opt, Section, TIB, YEAR, list, opt, required};
 
 pub(super) const SITE: &[Opt] = &[
@@ -31,6 +32,9 @@ pub(super) const SITE: &[Opt] = &[
         "true",
         "Share its pages through the servers of `[remote]`, if configured.",
     ),
+    CLIENT_CA,
+    CLIENT_CERTIFICATE,
+    CLIENT_CRL,
     opt("purge", Kind::Table(Section::Purge, None), "", "Clients that may purge. Default: none."),
     opt(
         "debug",
@@ -99,6 +103,14 @@ pub(super) const ORIGIN: &[Opt] = &[
         "1s",
         "Time for which a stored file is served without another look at it. Files of more than \
          1 MiB are not stored.",
+    ),
+    opt(
+        "proxy_protocol",
+        Kind::Choice(&["v1", "v2"]),
+        "",
+        "Begin each connection with a header of the PROXY protocol, for origins that demand one. \
+         It names no client (`UNKNOWN`, `LOCAL`): a connection carries requests of many, and \
+         `X-Forwarded-For` names theirs.",
     ),
     list(
         "params",
@@ -323,6 +335,13 @@ pub(super) const POLICY: &[Opt] = &[
         "While the origin is asked again for a page, tell clients of HTTP/2 the links of the \
          stored one that they should load (103 Early Hints): its `Link` fields with `preload`, \
          `modulepreload` or `preconnect`.",
+    ),
+    opt(
+        "convert_head",
+        Kind::Bool,
+        "true",
+        "A HEAD of a page that is not stored is sent to the origin as GET, so that the page is \
+         kept. `false`: as HEAD, whose answer is not stored.",
     ),
     opt(
         "max_object",

@@ -94,6 +94,8 @@ ceiling = "2MiB"
     assert_eq!(auth[0].0, "anna");
     let expected = MemcachedSettings {
         listen: face.listen.clone(),
+        tls: None,
+        proxies: vec![],
         udp: vec![],
         item_size: 2 << 20,
         connections: 5,
@@ -124,6 +126,8 @@ ceiling = "2MiB"
     assert!(face.password.as_ref().is_some_and(|password| password.matches(b"anna:secret")));
     let expected = RedisSettings {
         listen: vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 2)))],
+        tls: None,
+        proxies: vec![],
         databases: 3,
         item_size: 3 << 20,
         bulk: 4 << 20,
