@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long a command holds its worker: the longest others wait for it.
+"""How long a command holds its worker: the longest turn.
 
-Starts a Larder of one thread with pages, memcached's and Redis's protocols. For each command one process sends it, and another asks PING
-on a connection of its own, one after the other, and takes the wall time of each round trip. Only the time in which a PING is under way
-counts; the median of a thousand round trips before the command is subtracted. Each command is run several times; printed are the median
-and the maximum of the longest waits, in milliseconds. The machine has to be quiet, since time in which other programs had the processor
-counts, too; the process that sends the command has the lowest priority.
+Starts a Larder of one thread with pages, memcached's and Redis's protocols, under strace, which
+sees when the worker waits for its sockets. The time between two waits is a turn: nobody else is
+served meanwhile. Each command is run once for nothing, so that memory is there, and then several
+times; printed are the median and the maximum of the longest turns, in milliseconds. The worker has
+a processor to itself; the machine has to be quiet all the same.
 
     cargo build --release -p larder
     scripts/longest-hold.py --larder target/release/larder
@@ -15,10 +15,10 @@ counts, too; the process that sends the command has the lowest priority.
 import argparse
 import http.server
 import json
-import multiprocessing
 import os
 import re
 import resource
+import signal
 import socket
 import socketserver
 import statistics
@@ -141,7 +141,42 @@ class Server:
                 f'[[site]]\norigin = "http://{HOST}:{origin}"\npurge = {{ from = ["{HOST}"] }}\n'
                 f'[redis]\nlisten = "{HOST}:{self.redis}"\n[memcached]\nlisten = "{HOST}:{self.memcached}"\n'
             )
-        self.process = subprocess.Popen([larder, "serve", "--config", path], stdout=subprocess.DEVNULL)
+        self.waits = os.path.join(self.dir.name, "waits")
+        calls = "trace=epoll_wait,epoll_pwait,epoll_pwait2"
+        trace = ["strace", "-f", "--seccomp-bpf", "-ttt", "-T", "-e", calls]
+        command = [*trace, "-o", self.waits, larder, "serve", "--config", path]
+        silent = subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdout=silent, stderr=silent)
+        Redis(self.redis).send(b"")
+        own = self.process.pid
+        self.pid = int(open(f"/proc/{own}/task/{own}/children").read().split()[0])
+        threads = os.listdir(f"/proc/{self.pid}/task")
+        self.worker = next(thread for thread in threads if self.name(thread) == "larder-0")
+        first, *others = sorted(os.sched_getaffinity(0))
+        for process in [0, self.process.pid, *threads]:
+            os.sched_setaffinity(int(process), others or [first])
+        os.sched_setaffinity(int(self.worker), [first])
+
+    def name(self, thread):
+        return open(f"/proc/{self.pid}/task/{thread}/comm").read().strip()
+
+    def stop(self):
+        os.kill(self.pid, signal.SIGTERM)
+        self.process.wait()
+
+    def turns(self, start):
+        """Milliseconds of the worker's turns since this place in the trace."""
+        line = re.compile(rf"{self.worker} +([\d.]+) (.*?)(?:<([\d.]+)>)?$")
+        ended = None
+        with open(self.waits) as trace:
+            trace.seek(start)
+            for began, call, took in (found.groups() for found in map(line.match, trace) if found):
+                if call.startswith("<..."):
+                    ended = float(began)
+                    continue
+                if ended is not None:
+                    yield (float(began) - ended) * 1000
+                ended = float(began) + float(took) if took else None
 
 
 def fill(count):
@@ -322,48 +357,14 @@ class Left(Redis):
         time.sleep(0.3)
 
 
-def ask(port, begun, stop, longest):
-    """Asks PING until it is told to stop; gives the longest wait in milliseconds."""
-    probe = connect(port)
-
-    def ping():
-        start = time.monotonic_ns()
-        probe.sendall(b"PING\r\n")
-        probe.recv(100)
-        return time.monotonic_ns() - start
-
-    usual = statistics.median(ping() for _ in range(1000))
-    most = 0
-    begun.set()
-    while not stop.is_set():
-        most = max(most, ping())
-    longest.value = max(0, most - usual) / 1e6
-
-
 def run(server, kind, port, data):
-    """The longest that a PING waited while the command ran, in milliseconds."""
-    context = multiprocessing.get_context("fork")
-    ready, begun, stop = context.Event(), context.Event(), context.Event()
-    longest = context.Value("d", 0)
-
-    def work():
-        os.nice(19 - os.nice(0))
-        sender = kind(getattr(server, port))
-        ready.set()
-        begun.wait()
-        sender.send(data)
-
-    probe = context.Process(target=ask, args=(server.redis, begun, stop, longest))
-    worker = context.Process(target=work)
-    worker.start()
-    ready.wait()
-    probe.start()
-    worker.join()
-    stop.set()
-    probe.join()
-    if worker.exitcode or probe.exitcode:
-        raise SystemExit("a client has failed")
-    return longest.value
+    """The longest turn while the command ran, in milliseconds."""
+    client = kind(getattr(server, port))
+    time.sleep(0.05)
+    start = os.path.getsize(server.waits)
+    client.send(data)
+    time.sleep(0.05)
+    return max(server.turns(start), default=0)
 
 
 def main():
@@ -374,10 +375,6 @@ def main():
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    try:
-        os.nice(-10)
-    except PermissionError:
-        pass
     server = Server(options.larder)
     found = {}
     try:
@@ -388,15 +385,15 @@ def main():
             if not chosen:
                 continue
             times = []
-            for _ in range(options.runs):
+            for _ in range(options.runs + 1):
                 before(server)
                 times.append(run(server, kind, port, data))
+            times = times[1:]
             found[name] = (statistics.median(times), max(times))
             if not options.json:
                 print(f"| {name} | {found[name][0]:.2f} | {found[name][1]:.2f} |", flush=True)
     finally:
-        server.process.terminate()
-        server.process.wait()
+        server.stop()
     if options.json:
         json.dump(found, sys.stdout)
 

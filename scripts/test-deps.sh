@@ -62,6 +62,14 @@ if [ ! -d "$openapi/openapi_spec_validator" ]; then
         --target "$openapi" openapi-spec-validator==0.7.1
 fi
 
+# A client of HTTP/3.
+http3=tests/.cache/http3
+if [ ! -d "$http3/aioquic" ]; then
+    echo "installing: aioquic"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore \
+        --target "$http3" aioquic==1.2.0
+fi
+
 # The conformance suite of HTTP/2; the authority of Let's Encrypt for tests of ACME, and its name server. They want Go 1.24;
 # Go from 1.21 on fetches that itself, Debian 12's does not.
 pebble=github.com/letsencrypt/pebble/v2/cmd

@@ -53,6 +53,15 @@ impl Admin {
         serde_json::from_slice(&answer.body).unwrap()
     }
 
+    /// The counters above 0 of an object below `path`, by their names.
+    #[track_caller]
+    pub fn counts(&self, target: &str, path: &[&str]) -> Vec<(String, u64)> {
+        let json = self.json(target);
+        let object = path.iter().fold(&json, |object, name| &object[name]).as_object().unwrap();
+        let counts = object.iter().map(|(name, count)| (name.clone(), count.as_u64().unwrap()));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// Any request with the token.
     #[track_caller]
     pub fn order(&self, method: &str, target: &str, body: impl AsRef<[u8]>) -> Answer {

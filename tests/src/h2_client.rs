@@ -74,6 +74,11 @@ impl H2 {
         H2 { runtime, send, connection, scheme, authority: addr.to_string() }
     }
 
+    /// Asks for pages of this host from now on.
+    pub fn ask_for(&mut self, authority: &str) {
+        authority.clone_into(&mut self.authority);
+    }
+
     /// Begins a request. `last`: it has no body.
     #[track_caller]
     pub fn begin(&self, method: &str, path: &str, fields: &[(&str, &str)], last: bool) -> Open {

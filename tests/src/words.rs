@@ -58,11 +58,21 @@ pub fn clauses_as_subjects(lines: &[(usize, String)]) -> Vec<Fault> {
 /// Lines of text longer than [`COLUMNS`]. Tables, code and a single word that cannot be broken (a
 /// link) are exempt.
 pub fn too_long(lines: &[(usize, String)]) -> Vec<Fault> {
+    beyond(lines, |_, text| text.chars().count())
+}
+
+/// The same of the comments of a source, with their marks.
+pub fn too_long_comments(source: &str) -> Vec<Fault> {
+    let whole: Vec<&str> = source.lines().collect();
+    beyond(&comments(source), |line, _| whole[line - 1].chars().count())
+}
+
+fn beyond(lines: &[(usize, String)], width: impl Fn(usize, &str) -> usize) -> Vec<Fault> {
     let alone = Regex::new(r"^\s*([-*+]|\d+\.)?\s*(!\[.*\]\(\S+\)|\S+)$").unwrap();
     kinds(lines)
-        .filter(|(kind, _, text)| {
+        .filter(|(kind, line, text)| {
             matches!(kind, Line::Text | Line::Heading)
-                && text.chars().count() > COLUMNS
+                && width(*line, text) > COLUMNS
                 && !alone.is_match(text)
         })
         .map(|(_, line, text)| Fault { line, words: text.chars().take(60).collect() })

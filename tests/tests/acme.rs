@@ -80,9 +80,9 @@ fn row(larder: &Larder, name: &str) -> Value {
 }
 
 /// The state of a name is a file with its chain and key.
-fn pem(world: &World, name: &str) -> String {
+fn pem(world: &World, name: &str) -> PathBuf {
     let directory = std::fs::read_dir(world.state()).unwrap().next().unwrap().unwrap().path();
-    std::fs::read_to_string(directory.join(format!("{name}.pem"))).unwrap()
+    directory.join(format!("{name}.pem"))
 }
 
 #[test]
@@ -199,6 +199,23 @@ fn an_authority_that_is_down_is_asked_again() {
 }
 
 #[test]
+fn a_reload_keeps_a_certificate_whose_file_is_damaged() {
+    let world = World::new();
+    let pebble = world.pebble();
+    let larder = world.larder(&["a.test"], "");
+    let client = pebble.client();
+    let first = certified(&larder, &client, "a.test");
+    drop(pebble);
+    let file = pem(&world, "a.test");
+    std::fs::write(&file, "damaged").unwrap();
+    larder.hup();
+    wait_until("the reload", || larder.stderr().contains("configuration reloaded"));
+    assert!(larder.stderr().contains(file.to_str().unwrap()), "{}", larder.stderr());
+    assert!(shown(&larder, &client, "a.test") == Some(first));
+    assert_eq!(row(&larder, "a.test")["source"], "acme");
+}
+
+#[test]
 fn an_account_that_the_authority_forgot_is_made_anew() {
     let world = World::new();
     let pebble = world.pebble();
@@ -267,7 +284,8 @@ fn a_renewal_that_the_authority_advises_fails_no_request() {
         }
         let renewed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             wait_until("some requests", || asked.load(Ordering::Relaxed) > 50);
-            pebble.advise_renewal(&pem(&world, "a.test"));
+            let pem = std::fs::read_to_string(pem(&world, "a.test")).unwrap();
+            pebble.advise_renewal(&pem);
             larder.hup();
             wait_until("the new certificate", || {
                 shown(&larder, &client, "a.test").unwrap() != first

@@ -234,9 +234,16 @@ fn monkeys_routes_work_where_they_are_on() {
     assert!(stats["requests_per_second"].is_u64(), "{stats}");
     assert_eq!(admin.order("POST", "/cache/reset/static/app%20one.js", "").status, 200);
     assert_eq!(get(larder.addr(), "/static/app%20one.js").text(), "origin 1");
+    // A path is the one that a request spells, whatever its escapes stand for.
+    for path in ["/%3Cb%3E", "/%0d%0a", "/x%00y", "/d%2fe", "/%41"] {
+        let added = admin.order("POST", &format!("/cache/add{path}?host=site.test"), path);
+        assert_eq!(added.status, 200, "{path}: {added:?}");
+        assert_eq!(get(larder.addr(), path).assert_hit().text(), path);
+    }
+    assert_eq!(get(larder.addr(), "/A").text(), "origin 2");
     // As in the plugin, what was fetched is reset too.
     assert_eq!(admin.order("POST", "/cache/reset/static/app%20one.js", "").status, 200);
-    assert_eq!(get(larder.addr(), "/static/app%20one.js").text(), "origin 2");
+    assert_eq!(get(larder.addr(), "/static/app%20one.js").text(), "origin 3");
 }
 
 #[test]

@@ -156,14 +156,41 @@ fn head_in_a_pipeline_brings_no_body() {
 }
 
 #[test]
-fn head_of_what_is_not_stored_goes_to_the_origin() {
+fn head_of_what_is_not_stored_fetches_it() {
+    let origin = Origin::start(|seen, reply| {
+        assert_eq!(seen.get("range"), None);
+        match (seen.method.as_str(), seen.target.as_str()) {
+            ("HEAD", "/private") => reply.head(200, &["Content-Length: 4"]),
+            ("GET", "/private") => reply.ok(&["Cache-Control: private"], "mine"),
+            ("GET", _) => reply.ok(FRESH, "page"),
+            other => panic!("{other:?}"),
+        };
+    });
+    let larder = Larder::before(&origin.url());
+    let mut wire = larder.connect();
+    let host = "Host: site.test";
+    let head = wire.ask("HEAD", "/", &[host, "Range: bytes=0-1"]);
+    assert_eq!((head.status, head.get("content-length")), (200, Some("4")));
+    assert!(!head.is_hit());
+    assert!(wire.ask("HEAD", "/", &[host]).is_hit());
+    assert_eq!(wire.get("/", &[]).assert_hit().text(), "page");
+    assert_eq!(origin.count(), 1);
+    // The connection goes on behind an answer whose body nobody wants.
+    for _ in 0..2 {
+        let head = wire.ask("HEAD", "/private", &[host]);
+        assert_eq!((head.status, head.get("content-length")), (200, Some("4")));
+    }
+}
+
+#[test]
+fn a_site_may_send_head_as_head() {
     let origin = Origin::start(|seen, reply| {
         match seen.method.as_str() {
             "HEAD" => reply.head(200, &["Content-Length: 4", "X-Method: HEAD"]),
             _ => reply.ok(FRESH, "page"),
         };
     });
-    let larder = Larder::before(&origin.url());
+    let larder = Larder::site(&origin.url(), "convert_head = false");
     let mut wire = larder.connect();
     let head = wire.ask("HEAD", "/", &["Host: site.test"]);
     assert_eq!((head.status, head.get("content-length")), (200, Some("4")));

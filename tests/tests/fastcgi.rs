@@ -318,6 +318,32 @@ fn a_page_that_is_flushed_piecewise_arrives_piecewise() {
     assert_eq!(get(larder.addr(), "/").text(), "page and more");
 }
 
+/// The one process is free for others while a client takes its time over an answer.
+#[test]
+fn a_slow_client_holds_no_process() {
+    let long = "x".repeat(900_000);
+    let body = long.clone();
+    let application = Application::start(move |called, output| {
+        let large = called.get("REQUEST_URI").starts_with("/large");
+        let head = "Content-Type: text/plain\r\nCache-Control: private\r\n\r\n";
+        let answer = format!("{head}{}", if large { &body } else { "small" });
+        for piece in answer.as_bytes().chunks(50_000) {
+            output.record(STDOUT, piece);
+        }
+        output.end(0);
+        true
+    });
+    let larder = before(&application, "max_connections = 1\n");
+    let mut slow: Vec<Wire> = (0..3).map(|_| Wire::connect_narrow(larder.addr())).collect();
+    for wire in &mut slow {
+        wire.send_get("/large", &["Host: site.test"]);
+    }
+    assert_eq!(get(larder.addr(), "/small").text(), "small");
+    for wire in &mut slow {
+        assert_eq!(wire.read().text(), long);
+    }
+}
+
 #[test]
 fn a_stale_page_is_served_while_the_application_is_away() {
     let application = Application::start(|called, output| {

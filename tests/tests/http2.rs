@@ -5,33 +5,14 @@
 use h2::client::Builder;
 use larder_tests::h2_client::Open;
 use larder_tests::helper::source_root;
+use larder_tests::sized::{KEPT, content, origin};
 use larder_tests::{
     Admin, Answer, Gate, H2, Larder, Origin, Papers, Wire, get, get_with, wait_until,
 };
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
-
-const KEPT: &str = "Cache-Control: max-age=600";
-
-fn content(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
-}
-
-/// Pages `/N` of N bytes; an upload is answered with itself; any other path shows what was asked.
-fn origin() -> Origin {
-    Origin::start(|seen, reply| match seen.path()[1..].parse::<usize>() {
-        Ok(len) => {
-            reply.ok(&[KEPT, "ETag: \"one\"", "Content-Type: text/plain"], content(len));
-        }
-        Err(_) if seen.method == "POST" => {
-            reply.ok(&[], &seen.body);
-        }
-        Err(_) => {
-            reply.ok(&[KEPT], format!("{:?}", seen.fields.0));
-        }
-    })
-}
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 fn config(origin: &str, limits: &str, site: &str) -> String {
     format!(
@@ -340,9 +321,12 @@ fn a_websocket_takes_a_stream_of_its_own() {
 fn early_hints_come_while_a_page_is_asked_for_again() {
     let gate = Arc::new(Gate::closed());
     let wait = gate.clone();
+    let shown_first = Arc::new(AtomicBool::new(false));
+    let is_shown = shown_first.clone();
     let origin = Origin::start(move |seen, reply| {
         if seen.get("if-none-match").is_some() {
             wait.wait();
+            assert!(is_shown.load(Relaxed), "the gate was opened by the hints");
         }
         let link = "Link: </style.css>; rel=preload; as=style";
         reply.ok(
@@ -353,22 +337,24 @@ fn early_hints_come_while_a_page_is_asked_for_again() {
     let larder = Larder::with_config(&config(&origin.url(), "", "early_hints = true"));
     let url = format!("http://{}/", larder.addr());
     assert_eq!(H2::connect(larder.addr()).get("/").text(), "page");
-    // A client that shows interim responses as they come.
-    let mut curl = std::process::Command::new("curl")
-        .args(["-siN", "--http2-prior-knowledge", &url])
+    // A client that shows interim responses as they come (curl keeps them until the answer).
+    let mut nghttp = std::process::Command::new("nghttp")
+        .args(["-v", "--no-dep", &url])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     let mut shown = String::new();
-    let mut lines = std::io::BufReader::new(curl.stdout.take().unwrap());
-    while !shown.ends_with("\r\n\r\n") {
+    let mut lines = std::io::BufReader::new(nghttp.stdout.take().unwrap());
+    while !shown.contains(":status: 103") {
         assert!(std::io::BufRead::read_line(&mut lines, &mut shown).unwrap() > 0, "{shown}");
     }
-    assert_eq!(shown, "HTTP/2 103 \r\nlink: </style.css>; rel=preload; as=style\r\n\r\n");
+    shown_first.store(true, Relaxed);
     gate.open();
     lines.read_to_string(&mut shown).unwrap();
-    assert!(shown.contains("HTTP/2 200") && shown.ends_with("page"), "{shown}");
-    assert!(curl.wait().unwrap().success());
+    let (interim, last) = shown.split_once(":status: 200").unwrap();
+    assert!(interim.contains("link: </style.css>; rel=preload; as=style"), "{shown}");
+    assert!(!interim.contains("</next>") && last.contains("</next>"), "{shown}");
+    assert!(nghttp.wait().unwrap().success());
     assert_eq!(get(larder.addr(), "/").interim, [], "HTTP/1 gets none");
 }
 

@@ -34,14 +34,7 @@ fn larder(papers: &Papers, origin: &Origin, lines: &str) -> Larder {
 }
 
 fn config(papers: &Papers, origin: &Origin, certificate: &str, lines: &str) -> String {
-    let (cert, key) =
-        (papers.path(&format!("{certificate}.pem")), papers.path(&format!("{certificate}.key")));
-    format!(
-        "[http]\nlisten = \"127.0.0.1:0\"\n[http.limits]\nheader_timeout = \"1s\"\n[admin]\n\
-         listen = \"127.0.0.1:0\"\n[https]\nlisten = \"127.0.0.1:0\"\ncertificates = [{{ cert = \
-         \"{cert}\", key = \"{key}\" }}]\n{lines}\n[[site]]\norigin = \"{}\"\n",
-        origin.url()
-    )
+    papers.config(certificate, lines, &format!("[[site]]\norigin = \"{}\"", origin.url()))
 }
 
 fn connect(larder: &Larder, papers: &Papers) -> Wire {
@@ -50,6 +43,15 @@ fn connect(larder: &Larder, papers: &Papers) -> Wire {
 
 fn figure(larder: &Larder, name: &str) -> u64 {
     Admin::of(larder).json("/api/v1/stats")["http"][name].as_u64().unwrap()
+}
+
+/// Failures of TLS by reason, those that happened.
+fn failures(larder: &Larder) -> Vec<(String, u64)> {
+    Admin::of(larder).counts("/api/v1/stats", &["http", "tls_failures"])
+}
+
+fn failed(reason: &str, times: u64) -> Vec<(String, u64)> {
+    vec![(reason.to_owned(), times)]
 }
 
 #[test]
@@ -74,7 +76,7 @@ fn pages_of_every_size_come_as_they_are() {
         assert_eq!(wire.tls().protocol_version(), Some(told));
     }
     assert_eq!(origin.count(), 8);
-    assert_eq!((figure(&larder, "tls_handshakes"), figure(&larder, "tls_failures")), (2, 0));
+    assert_eq!((figure(&larder, "tls_handshakes"), failures(&larder)), (2, vec![]));
 }
 
 #[test]
@@ -179,7 +181,8 @@ fn the_certificate_is_that_of_the_name() {
     // A wildcard stands for one label: the first certificate is shown, and is another's.
     assert_eq!(shown("a.b.example.org").unwrap_err().kind(), ErrorKind::InvalidData);
     assert_eq!(shown("example.com").unwrap_err().kind(), ErrorKind::InvalidData);
-    wait_until("the refusals to be counted", || figure(&larder, "tls_failures") == 2);
+    let refused = failed("refused-by-client", 2);
+    wait_until("the refusals to be counted", || failures(&larder) == refused);
 }
 
 #[test]
@@ -304,7 +307,7 @@ fn plain_http_at_the_port_of_https_is_told_so() {
     let answer = plain.get("/10", &[]);
     assert!(answer.assert_status(400).text().contains("TLS"), "{}", answer.text());
     plain.expect_closed();
-    assert_eq!(figure(&larder, "tls_failures"), 1);
+    assert_eq!(failures(&larder), failed("no-tls", 1));
     assert_eq!(origin.count(), 0);
 }
 
@@ -325,6 +328,12 @@ fn bytes_that_are_no_tls_and_handshakes_that_stop_end_the_connection() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{begin:?}"),
         }
     }
+    // A client that leaves in the middle.
+    std::net::TcpStream::connect(larder.face("https")).unwrap().write_all(&hello).unwrap();
+    let counted = ["closed", "malformed", "timeout"];
+    wait_until("each to be counted", || failures(&larder).len() == counted.len());
+    let words: Vec<_> = failures(&larder).into_iter().map(|(word, _)| word).collect();
+    assert_eq!(words, counted);
     connect(&larder, &papers).get("/10", &[]);
 }
 
@@ -354,7 +363,10 @@ fn old_versions_are_refused_where_the_configuration_says_so() {
     let refused = old.shake_hands().unwrap_err().to_string();
     assert!(refused.contains("ProtocolVersion"), "{refused}");
     connect(&larder, &papers).get("/10", &[]);
-    assert_eq!((figure(&larder, "tls_handshakes"), figure(&larder, "tls_failures")), (1, 1));
+    assert_eq!(
+        (figure(&larder, "tls_handshakes"), failures(&larder)),
+        (1, failed("incompatible", 1))
+    );
 }
 
 #[test]

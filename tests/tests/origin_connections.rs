@@ -59,8 +59,10 @@ fn reaches_nobody(method: &str, odd: &'static str) {
     let origin = late_content(move |_, reply| {
         reply.raw(odd);
     });
-    let larder =
-        Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[[site]]\norigin = \"{}\"\nconvert_head = false\n",
+        origin.url()
+    ));
     let mut wire = larder.connect();
     if method == "GET" {
         assert_eq!(wire.get("/first", &[]).text(), "first");

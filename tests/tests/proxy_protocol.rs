@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::io::{Read, Write};
+
 use larder_tests::{Admin, Larder, Origin, Papers, Wire, get_with, wait_until};
 
 /// An origin that shows the client and the scheme it was told.
@@ -123,4 +125,50 @@ fn it_comes_before_tls() {
     wire.send(ONE);
     let mut wire = wire.secured(&papers.client(), "127.0.0.1");
     assert_eq!(wire.get("/", &[]).text(), "192.0.2.7 https");
+}
+
+#[test]
+fn object_faces_hear_of_clients_too() {
+    let larder = Larder::with_config(
+        "[memcached]\nlisten = \"127.0.0.1:0\"\nproxies = [\"127.0.0.1\"]\n[redis]\n\
+         listen = \"127.0.0.1:0\"\nproxies = [\"127.0.0.1\"]\nprotected = false\n[[site]]\n\
+         origin = \"http://127.0.0.1:1\"\n",
+    );
+    for header in [ONE.to_vec(), two(false)] {
+        let mut redis = Wire::connect(larder.face("redis"));
+        for piece in header.chunks(9) {
+            redis.send(piece);
+        }
+        redis.send("CLIENT INFO\r\n");
+        let line = String::from_utf8(redis.read_bytes(60)).unwrap();
+        assert!(line.contains("addr=192.0.2.7:4000 "), "{line}");
+        let mut memcached = Wire::connect(larder.face("memcached"));
+        memcached.send([&header[..], b"mn\r\n"].concat());
+        assert_eq!(memcached.read_bytes(4), b"MN\r\n");
+    }
+    for face in ["memcached", "redis"] {
+        let mut wire = Wire::connect(larder.face(face));
+        wire.send("version\r\nPING\r\n");
+        wire.expect_closed();
+    }
+}
+
+#[test]
+fn origins_that_demand_a_header_get_one_without_a_client() {
+    for (version, header) in
+        [("v1", &b"PROXY UNKNOWN\r\n"[..]), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0")]
+    {
+        let (told, heard) = std::sync::mpsc::channel();
+        let told = std::sync::Mutex::new(told);
+        let origin = Origin::raw(move |mut stream, _| {
+            let mut begin = vec![0; header.len() + 4];
+            stream.read_exact(&mut begin).unwrap();
+            told.lock().unwrap().send(begin).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage").unwrap();
+        });
+        let lines = format!("url = \"{}\"\nproxy_protocol = \"{version}\"", origin.url());
+        let larder = Larder::site_with_origin(&lines);
+        assert_eq!(larder.connect().get("/", &[]).text(), "page");
+        assert_eq!(heard.recv().unwrap(), [header, b"GET "].concat());
+    }
 }
