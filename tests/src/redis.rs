@@ -2,7 +2,7 @@
 
 use crate::larder::binary;
 use crate::started::Started;
-use crate::wait::PATIENCE;
+use crate::wait::{PATIENCE, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Deref;
@@ -57,6 +57,29 @@ impl Redis {
     #[track_caller]
     pub fn connect(&self) -> Resp<TcpStream> {
         Resp::tcp(self.addr())
+    }
+
+    /// Runs a long command between two others of one batch until somebody else is served between
+    /// these two. A worker that does the command in one go serves nobody there: the batch comes in
+    /// one piece, and is answered in one turn. The server has one worker.
+    #[track_caller]
+    pub fn serves_others_during(&self, prepare: &[&str], long: &str) {
+        let mut other = self.connect();
+        wait_until(&format!("somebody to be served during {long}"), || {
+            prepare.iter().for_each(|line| drop(other.say(line)));
+            other.say("SET stage 0");
+            let mut busy = self.connect();
+            let long: Vec<&str> = long.split(' ').collect();
+            let count = command(&["INCR", "stage"]);
+            busy.send([&count[..], &command(&long), &count].concat());
+            loop {
+                match other.say("GET stage").as_str() {
+                    "1" => break true,
+                    "2" => break false,
+                    _ => {}
+                }
+            }
+        });
     }
 }
 
@@ -270,4 +293,14 @@ mod tests {
             assert_eq!(Value::parse(&bytes[..cut]), None, "{cut}");
         }
     }
+}
+
+/// Keys `name0`, `name1`, ...
+pub fn keys(name: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{name}{n}")).collect()
+}
+
+/// A command of these words and one for each of so many.
+pub fn words<'a>(first: &[&'a str], more: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    first.iter().copied().chain(more.into_iter().map(String::as_str)).collect()
 }

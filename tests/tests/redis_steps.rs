@@ -5,7 +5,8 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Redis, Resp, redis::command, wait_until};
+use larder_tests::redis::{command, keys, words};
+use larder_tests::{Redis, Resp, wait_until};
 use std::net::TcpStream;
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
@@ -15,16 +16,6 @@ const LONG: usize = 9_000_001;
 /// One worker: what holds it holds everybody.
 fn one_worker() -> Redis {
     Redis::larder(&["--threads", "1"])
-}
-
-/// Keys `name0`, `name1`, ...
-fn keys(name: &str, count: usize) -> Vec<String> {
-    (0..count).map(|n| format!("{name}{n}")).collect()
-}
-
-/// A command of these words and one for each of so many.
-fn words<'a>(first: &[&'a str], more: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
-    first.iter().copied().chain(more.into_iter().map(String::as_str)).collect()
 }
 
 /// Bytes without a pattern, so that none is in the wrong place unseen.
@@ -58,29 +49,6 @@ fn what_the_store_would_not_take_is_refused_before_anything_is_built() {
     assert!(peak < 192 << 20, "{peak} bytes");
 }
 
-/// Runs a long command between two others of one batch until somebody else is served between these
-/// two. A worker that does the command in one go serves nobody there: the batch comes in one piece,
-/// and is answered in one turn.
-fn serves_others_during(larder: &Redis, prepare: &[&str], long: &str) {
-    let mut other = larder.connect();
-    wait_until(&format!("somebody to be served during {long}"), || {
-        prepare.iter().for_each(|line| drop(other.say(line)));
-        other.say("SET stage 0");
-        let mut busy = larder.connect();
-        let long: Vec<&str> = long.split(' ').collect();
-        busy.send(
-            [command(&["INCR", "stage"]), command(&long), command(&["INCR", "stage"])].concat(),
-        );
-        loop {
-            match other.say("GET stage").as_str() {
-                "1" => break true,
-                "2" => break false,
-                _ => {}
-            }
-        }
-    });
-}
-
 #[test]
 fn others_are_served_while_long_strings_are_written_and_read() {
     let larder = Redis::larder(&["--threads", "1", "--memory", "256MiB"]);
@@ -97,7 +65,7 @@ fn others_are_served_while_long_strings_are_written_and_read() {
         (&["COPY long from REPLACE"], "RENAME from new"),
         (&[], "BITOP NOT new long"),
     ] {
-        serves_others_during(&larder, prepare, long);
+        larder.serves_others_during(prepare, long);
     }
 }
 
@@ -454,38 +422,6 @@ fn a_pipeline_of_long_commands_does_not_keep_others_from_its_key() {
         let last = (1..COMMANDS).map(|_| number(busy.reply().text())).last();
         assert_eq!(last, Some(end + 2));
     }
-}
-
-#[test]
-fn others_are_served_while_many_channels_are_listed_and_patterns_compared() {
-    let larder = one_worker();
-    let channels = keys("a-channel-with-a-name-of-some-length-", 60_000);
-    let mut listeners: Vec<_> = (0..20).map(|_| larder.connect()).collect();
-    let mut subscriber = larder.connect();
-    subscriber.say("HELLO 3");
-    subscriber.send(command(&words(&["SUBSCRIBE"], &channels)));
-    channels.iter().for_each(|_| drop(subscriber.reply()));
-    for (number, listener) in listeners.iter_mut().enumerate() {
-        let patterns = keys(&format!("*a*b{number}-"), 1000);
-        listener.send(command(&words(&["PSUBSCRIBE"], &patterns)));
-        patterns.iter().for_each(|_| drop(listener.reply()));
-    }
-    let publish = format!("PUBLISH {} news", "a".repeat(1000));
-    for long in ["PUBSUB CHANNELS", "PUBSUB CHANNELS *a*a*a*a*b", &publish] {
-        serves_others_during(&larder, &[], long);
-    }
-    let mut client = larder.connect();
-    assert_eq!(client.say("PUBSUB NUMPAT"), "20000");
-    assert_eq!(client.ask(&["PUBSUB", "CHANNELS"]).items().len(), channels.len());
-    listeners[0].send(command(&["PSUBSCRIBE", "*c"]));
-    assert_eq!(listeners[0].reply().items()[2].text(), "1001");
-    assert_eq!(client.say("PUBLISH abc news"), "1");
-    assert_eq!(listeners[0].reply().items()[3].text(), "news");
-    // A connection resets all it hears, and is what a new one is.
-    assert_eq!(subscriber.say("RESET"), "RESET");
-    assert_eq!(subscriber.ask(&["PUBSUB", "CHANNELS"]).items().len(), 0);
-    drop(listeners);
-    wait_until("the patterns to be left", || client.say("PUBSUB NUMPAT") == "0");
 }
 
 #[test]

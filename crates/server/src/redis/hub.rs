@@ -1,16 +1,17 @@
 //! Channels with their subscribers, and the delivery of messages.
 //!
 //! Channels are divided by name into locked parts. A message costs its channel's subscribers, and
-//! one comparison per pattern. It is delivered under the part's lock, so two messages of one
-//! channel reach all subscribers in the same order. Messages that two clients publish at the same
-//! time may reach subscribers of patterns in different orders. (Redis's pubsub.c; "Redis Pub/Sub",
-//! "Format of pushed messages", describes the messages.)
+//! one comparison per pattern. It is delivered under the part's lock. A channel with many
+//! subscribers keeps its messages in a queue, from which each step delivers some: so two messages
+//! of one channel reach all subscribers in the same order. Messages that two clients publish at the
+//! same time may reach subscribers of patterns in different orders. (Redis's pubsub.c; "Redis
+//! Pub/Sub", "Format of pushed messages", describes the messages.)
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -31,7 +32,10 @@ const COMPARED: usize = 256 * 1024;
 const ENTRY: usize = 64;
 const DELIVERY: usize = 256;
 
-type Part = HashMap<Box<[u8]>, Vec<Arc<Known>>>;
+/// Subscribers that get a message in one step: about half a millisecond.
+const AT_ONCE: usize = 1024;
+
+type Part = HashMap<Box<[u8]>, Channel>;
 
 /// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +48,62 @@ pub(crate) enum Kind {
     Shard,
 }
 
+/// The subscribers of a name, ordered by their numbers, so that a delivery in steps finds its place
+/// again when some have come or left.
+#[derive(Default)]
+struct Subscribers(Vec<Arc<Known>>);
+
+impl Subscribers {
+    /// Index of the first one whose number is at least `id`.
+    fn position(&self, id: u64) -> usize {
+        self.0.partition_point(|known| known.id() < id)
+    }
+
+    fn add(&mut self, known: &Arc<Known>) {
+        self.0.insert(self.position(known.id()), known.clone());
+    }
+
+    fn remove(&mut self, known: &Known) {
+        let at = self.position(known.id());
+        if self.0.get(at).is_some_and(|other| other.id() == known.id()) {
+            self.0.remove(at);
+        }
+    }
+
+    /// Delivers a message to at most [`AT_ONCE`] subscribers from number `from`. Returns how many
+    /// they were, and the number to continue from; `None`: there are no more.
+    fn send(&self, from: u64, message: &mut Message, limit: usize) -> (usize, Option<u64>) {
+        let rest = &self.0[self.position(from)..];
+        let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
+        for known in now {
+            known.push(message.bytes(known.version()), limit);
+        }
+        (now.len(), later.first().map(|known| known.id()))
+    }
+}
+
+/// A channel: its subscribers, and the messages that wait for the next steps.
+#[derive(Default)]
+struct Channel {
+    subscribers: Subscribers,
+    queue: Option<Box<VecDeque<Queued>>>,
+}
+
+/// A message in delivery to the subscribers of a channel.
+struct Queued {
+    ticket: u64,
+    message: Message,
+    /// Number of the next subscriber.
+    next: u64,
+}
+
 /// Channels with their subscribers.
 struct Channels {
     parts: Box<[Mutex<Part>]>,
     /// Number of names with a subscriber.
     count: AtomicUsize,
+    /// The next ticket of a queued message.
+    tickets: AtomicU64,
 }
 
 impl Channels {
@@ -56,6 +111,7 @@ impl Channels {
         Channels {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             count: AtomicUsize::new(0),
+            tickets: AtomicU64::new(0),
         }
     }
 
@@ -66,9 +122,10 @@ impl Channels {
     fn add(&self, name: &[u8], known: &Arc<Known>) {
         let mut part = self.part(name).lock();
         match part.get_mut(name) {
-            Some(subscribers) => subscribers.push(known.clone()),
+            Some(channel) => channel.subscribers.add(known),
             None => {
-                part.insert(name.into(), vec![known.clone()]);
+                let subscribers = Subscribers(vec![known.clone()]);
+                part.insert(name.into(), Channel { subscribers, queue: None });
                 self.count.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -76,34 +133,69 @@ impl Channels {
 
     fn remove(&self, name: &[u8], known: &Known) {
         let mut part = self.part(name).lock();
-        let Some(subscribers) = part.get_mut(name) else { return };
-        subscribers.retain(|other| other.id() != known.id());
-        if subscribers.is_empty() {
+        let Some(channel) = part.get_mut(name) else { return };
+        channel.subscribers.remove(known);
+        if channel.subscribers.0.is_empty() {
             part.remove(name);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Delivers a message to all subscribers of `name`; returns their number.
-    fn send(&self, name: &[u8], message: &mut Message<'_>, limit: usize) -> usize {
+    /// Delivers a message to the first subscribers of `name`.
+    fn send(&self, name: &[u8], parts: &[&[u8]], limit: usize) -> NameDelivery {
+        let none = NameDelivery { receivers: 0, ticket: None };
         if self.count.load(Ordering::Relaxed) == 0 {
-            return 0;
+            return none;
         }
+        let mut part = self.part(name).lock();
+        let Some(channel) = part.get_mut(name) else { return none };
+        let receivers = channel.subscribers.0.len();
+        let mut message = Message::new(parts);
+        let mut next = 0;
+        if channel.queue.is_none() {
+            match channel.subscribers.send(0, &mut message, limit).1 {
+                Some(id) => next = id,
+                None => return NameDelivery { receivers, ticket: None },
+            }
+        }
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        channel.queue.get_or_insert_default().push_back(Queued { ticket, message, next });
+        NameDelivery { receivers, ticket: Some(ticket) }
+    }
+
+    /// Continues the queue of `name` until the message with `ticket` is delivered, by one step.
+    /// True: it is not yet.
+    fn send_next(&self, name: &[u8], ticket: u64, limit: usize) -> bool {
+        let mut part = self.part(name).lock();
+        let Some(channel) = part.get_mut(name) else { return false };
+        let Some(queue) = &mut channel.queue else { return false };
+        if let Some(first) = queue.front_mut() {
+            match channel.subscribers.send(first.next, &mut first.message, limit).1 {
+                Some(id) => first.next = id,
+                None => drop(queue.pop_front()),
+            }
+        }
+        let remains = queue.front().is_some_and(|first| first.ticket <= ticket);
+        if queue.is_empty() {
+            channel.queue = None;
+        }
+        remains
+    }
+
+    fn is_queued(&self, name: &[u8]) -> bool {
         let part = self.part(name).lock();
-        let Some(subscribers) = part.get(name) else { return 0 };
-        for known in subscribers {
-            known.push(message.bytes(known.version()), limit);
-        }
-        subscribers.len()
+        let is_queued =
+            |channel: &Channel| channel.queue.is_some() || channel.subscribers.0.len() > AT_ONCE;
+        part.get(name).is_some_and(is_queued)
     }
 
     fn subscribers(&self, name: &[u8]) -> usize {
-        self.part(name).lock().get(name).map_or(0, Vec::len)
+        self.part(name).lock().get(name).map_or(0, |channel| channel.subscribers.0.len())
     }
 }
 
 /// A pattern and its subscribers.
-type PatternSubscribers = (Box<[u8]>, Vec<Arc<Known>>);
+type PatternSubscribers = (Box<[u8]>, Subscribers);
 
 /// Patterns with their subscribers.
 #[derive(Default)]
@@ -120,14 +212,14 @@ impl Patterns {
         if let Some((_, subscribers)) =
             self.numbers.get(pattern).and_then(|number| self.all.get_mut(number))
         {
-            subscribers.push(known.clone());
+            subscribers.add(known);
             return true;
         }
         if self.all.len() >= PATTERNS {
             return false;
         }
         self.numbers.insert(pattern.into(), self.next);
-        self.all.insert(self.next, (pattern.into(), vec![known.clone()]));
+        self.all.insert(self.next, (pattern.into(), Subscribers(vec![known.clone()])));
         self.next += 1;
         true
     }
@@ -135,12 +227,21 @@ impl Patterns {
     fn remove(&mut self, pattern: &[u8], known: &Known) {
         let Some(number) = self.numbers.get(pattern).copied() else { return };
         let Some((_, subscribers)) = self.all.get_mut(&number) else { return };
-        subscribers.retain(|other| other.id() != known.id());
-        if subscribers.is_empty() {
+        subscribers.remove(known);
+        if subscribers.0.is_empty() {
             self.all.remove(&number);
             self.numbers.remove(pattern);
         }
     }
+}
+
+/// A message whose delivery to the subscribers of a channel has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameDelivery {
+    /// Number of subscribers.
+    pub(crate) receivers: usize,
+    /// Its place in the channel's queue; `None`: all have it.
+    ticket: Option<u64>,
 }
 
 /// A message in delivery to the subscribers of patterns.
@@ -148,6 +249,8 @@ impl Patterns {
 pub(crate) struct PatternDelivery {
     /// The next pattern.
     next: u64,
+    /// Number of its next subscriber.
+    subscriber: u64,
     /// First pattern not compared: a client that subscribes meanwhile may have had the message by
     /// another pattern.
     end: Option<u64>,
@@ -155,25 +258,22 @@ pub(crate) struct PatternDelivery {
     pub(crate) receivers: usize,
 }
 
-/// A message, composed once per RESP version.
-struct Message<'a> {
-    parts: &'a [&'a [u8]],
-    composed: [Option<Vec<u8>>; 2],
-}
+/// A composed message.
+struct Message(Vec<u8>);
 
-impl<'a> Message<'a> {
-    fn new(parts: &'a [&'a [u8]]) -> Message<'a> {
-        Message { parts, composed: [None, None] }
+impl Message {
+    fn new(parts: &[&[u8]]) -> Message {
+        let mut bytes = Vec::new();
+        let mut reply = Reply::new(&mut bytes, Version::V2);
+        reply.push(parts.len());
+        parts.iter().for_each(|part| reply.bulk(part));
+        Message(bytes)
     }
 
+    /// Its bytes in a version of the protocol. A push differs from an array by the first byte.
     fn bytes(&mut self, version: Version) -> &[u8] {
-        self.composed[usize::from(version == Version::V3)].get_or_insert_with(|| {
-            let mut bytes = Vec::new();
-            let mut reply = Reply::new(&mut bytes, version);
-            reply.push(self.parts.len());
-            self.parts.iter().for_each(|part| reply.bulk(part));
-            bytes
-        })
+        self.0[0] = if version == Version::V3 { b'>' } else { b'*' };
+        &self.0
     }
 }
 
@@ -228,24 +328,45 @@ impl Hub {
     /// Delivers a message to all subscribers of the channel, by name or by pattern. A receiver with
     /// more than `limit` waiting bytes is disconnected.
     pub(crate) fn publish(&self, channel: &[u8], payload: &[u8], limit: usize) {
-        let mut delivery = self.publish_by_name(channel, payload, limit);
-        while self.publish_by_pattern(&mut delivery, channel, payload, limit) {}
+        let mut by_name = self.publish_by_name(Kind::Channel, channel, payload, limit);
+        while self.continue_by_name(Kind::Channel, &mut by_name, channel, limit) {}
+        let mut by_pattern = PatternDelivery::default();
+        while self.publish_by_pattern(&mut by_pattern, channel, payload, limit) {}
     }
 
-    /// As `publish`, for the subscribers by name only; [`Hub::publish_by_pattern`] continues.
+    /// As `publish`, for the first subscribers by name only; [`Hub::continue_by_name`] and
+    /// [`Hub::publish_by_pattern`] continue. `kind` is `Channel` or `Shard`.
     pub(crate) fn publish_by_name(
         &self,
+        kind: Kind,
         channel: &[u8],
         payload: &[u8],
         limit: usize,
-    ) -> PatternDelivery {
-        let parts = [&b"message"[..], channel, payload];
-        let receivers = self.channels.send(channel, &mut Message::new(&parts), limit);
-        PatternDelivery { next: 0, end: None, receivers }
+    ) -> NameDelivery {
+        let word = if kind == Kind::Shard { &b"smessage"[..] } else { b"message" };
+        self.by_name(kind).send(channel, &[word, channel, payload], limit)
+    }
+
+    /// Delivers it to the next subscribers, after the messages before it. True: some remain.
+    pub(crate) fn continue_by_name(
+        &self,
+        kind: Kind,
+        delivery: &mut NameDelivery,
+        channel: &[u8],
+        limit: usize,
+    ) -> bool {
+        let send_next = |ticket: &u64| self.by_name(kind).send_next(channel, *ticket, limit);
+        delivery.ticket = delivery.ticket.filter(send_next);
+        delivery.ticket.is_some()
+    }
+
+    /// Returns whether a message to `name` would be queued rather than delivered at once.
+    pub(crate) fn is_queued(&self, kind: Kind, name: &[u8]) -> bool {
+        self.by_name(kind).is_queued(name)
     }
 
     /// Delivers it to the subscribers of the next patterns, with about [`COMPARED`] byte
-    /// comparisons plus the subscribers of one pattern. True: patterns remain.
+    /// comparisons. True: some remain.
     pub(crate) fn publish_by_pattern(
         &self,
         delivery: &mut PatternDelivery,
@@ -265,44 +386,42 @@ impl Hub {
             if compared > COMPARED {
                 return true;
             }
+            if *number != delivery.next {
+                delivery.subscriber = 0;
+            }
             compared += ENTRY + pattern.len() * channel.len();
             delivery.next = number + 1;
             if !glob::matches(pattern, channel) {
                 continue;
             }
-            let parts = [&b"pmessage"[..], pattern, channel, payload];
-            let mut message = Message::new(&parts);
-            for known in subscribers {
-                known.push(message.bytes(known.version()), limit);
+            let mut message = Message::new(&[&b"pmessage"[..], pattern, channel, payload]);
+            let (sent, next) = subscribers.send(delivery.subscriber, &mut message, limit);
+            delivery.receivers += sent;
+            compared += sent * DELIVERY;
+            delivery.subscriber = next.unwrap_or(0);
+            if next.is_some() {
+                delivery.next = *number;
+                return true;
             }
-            delivery.receivers += subscribers.len();
-            compared += subscribers.len() * DELIVERY;
         }
         false
     }
 
-    /// As `publish`, for a shard channel.
-    pub(crate) fn publish_shard(&self, channel: &[u8], payload: &[u8], limit: usize) -> usize {
-        let parts = [&b"smessage"[..], channel, payload];
-        self.shards.send(channel, &mut Message::new(&parts), limit)
+    fn by_name(&self, kind: Kind) -> &Channels {
+        if kind == Kind::Shard { &self.shards } else { &self.channels }
     }
 
     /// Passes the subscribed channels of one part of the table to `f`. False: there is no such
     /// part.
     pub(crate) fn names(&self, kind: Kind, part: usize, f: &mut dyn FnMut(&[u8])) -> bool {
-        let names = if kind == Kind::Shard { &self.shards } else { &self.channels };
-        let Some(part) = names.parts.get(part) else { return false };
+        let Some(part) = self.by_name(kind).parts.get(part) else { return false };
         part.lock().keys().for_each(|name| f(name));
         true
     }
 
     /// Number of subscribers of a channel (by name).
     pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
-        if kind == Kind::Shard {
-            self.shards.subscribers(name)
-        } else {
-            self.channels.subscribers(name)
-        }
+        self.by_name(kind).subscribers(name)
     }
 
     /// Number of channels, patterns and shard channels.

@@ -8,7 +8,7 @@ use larder_store::MAX_KEY;
 use crate::{
     redis::{
         ctx::Ctx,
-        hub::{Kind, PatternDelivery},
+        hub::{Kind, NameDelivery, PatternDelivery},
         job::{Job, Progress},
         names::Names,
         shared::Shared,
@@ -228,17 +228,51 @@ pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// A channel's name is limited, because every pattern may be compared with all of it.
 const LONG_CHANNEL: &str = "ERR the name of a channel is longer than 16384 bytes";
 
-pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+/// PUBLISH and SPUBLISH.
+fn start_publish(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     if args.get(1).len() > MAX_KEY {
         return ctx.reply().error(LONG_CHANNEL);
     }
-    let delivery =
-        ctx.shared.hub.publish_by_name(args.get(1), args.get(2), ctx.shared.config.mail_limit());
-    ctx.go(Publish(delivery), args);
+    let (shared, limit) = (ctx.shared, ctx.shared.config.mail_limit());
+    let mut held = None;
+    if shared.hub.is_queued(kind, args.get(1)) {
+        // A copy of the payload waits in the channel's queue.
+        let held = held.insert(Held::new(&ctx.conn.known.client.holder, Place::Heap));
+        if !held.resize(args.get(2).len() as u64) {
+            return ctx.reply().error("OOM no room for a message to so many subscribers");
+        }
+    }
+    let by_name = shared.hub.publish_by_name(kind, args.get(1), args.get(2), limit);
+    let by_pattern = PatternDelivery::default();
+    ctx.go(Publish { kind, by_name, by_pattern, held }, args);
 }
 
-/// A PUBLISH in progress to the subscribers of patterns.
-struct Publish(PatternDelivery);
+pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    start_publish(ctx, args, Kind::Channel);
+}
+
+pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    start_publish(ctx, args, Kind::Shard);
+}
+
+/// A PUBLISH in progress.
+struct Publish {
+    kind: Kind,
+    by_name: NameDelivery,
+    by_pattern: PatternDelivery,
+    #[allow(dead_code)] // held only for its drop
+    held: Option<Held>,
+}
+
+impl Publish {
+    /// Delivers the message to the next subscribers. False: none remain.
+    fn next(&mut self, shared: &Shared, args: &Args<'_>) -> bool {
+        let (channel, limit) = (args.get(1), shared.config.mail_limit());
+        shared.hub.continue_by_name(self.kind, &mut self.by_name, channel, limit)
+            || self.kind == Kind::Channel
+                && shared.hub.publish_by_pattern(&mut self.by_pattern, channel, args.get(2), limit)
+    }
+}
 
 impl Job for Publish {
     fn is_apart(&self) -> bool {
@@ -246,21 +280,14 @@ impl Job for Publish {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        let limit = ctx.shared.config.mail_limit();
-        while ctx.shared.hub.publish_by_pattern(&mut self.0, args.get(1), args.get(2), limit) {
+        while self.next(ctx.shared, args) {
             if ctx.is_over() {
                 return Progress::Again;
             }
         }
-        published(ctx, self.0.receivers);
+        published(ctx, self.by_name.receivers + self.by_pattern.receivers);
         Progress::Done
     }
-}
-
-pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let receivers =
-        ctx.shared.hub.publish_shard(args.get(1), args.get(2), ctx.shared.config.mail_limit());
-    published(ctx, receivers);
 }
 
 fn published(ctx: &mut Ctx<'_>, receivers: usize) {

@@ -1,0 +1,117 @@
+//! Channels with many subscribers, many channels, many patterns: messages go out in steps, in one
+//! order for all.
+
+#![allow(clippy::unwrap_used)]
+
+use larder_tests::redis::{command, keys, words};
+use larder_tests::{Redis, Resp, wait_until};
+use std::net::TcpStream;
+
+/// Subscribers of one name: a message reaches them in several steps.
+const CROWD: usize = 2500;
+
+/// One worker: what holds it holds everybody.
+fn one_worker() -> Redis {
+    Redis::larder(&["--threads", "1"])
+}
+
+fn crowd(larder: &Redis, subscribe: &str) -> Vec<Resp<TcpStream>> {
+    let crowd = (0..CROWD).map(|_| {
+        let mut client = larder.connect();
+        client.say(subscribe);
+        client
+    });
+    crowd.collect()
+}
+
+#[test]
+fn messages_of_two_publishers_reach_a_crowd_in_one_order() {
+    const EACH: usize = 20;
+    let larder = Redis::larder(&["--threads", "2"]);
+    let mut crowd = crowd(&larder, "SUBSCRIBE news");
+    let mut publishers = [larder.connect(), larder.connect()];
+    for (number, publisher) in publishers.iter_mut().enumerate() {
+        let message = |at| command(&["PUBLISH", "news", &format!("{number} {at}")]);
+        publisher.send((0..EACH).map(message).collect::<Vec<_>>().concat());
+    }
+    for publisher in &mut publishers {
+        for _ in 0..EACH {
+            assert_eq!(publisher.reply().text(), CROWD.to_string());
+        }
+    }
+    let mut heard = |client: &mut Resp<TcpStream>| -> Vec<String> {
+        (0..2 * EACH).map(|_| client.reply().items()[2].text()).collect()
+    };
+    let first = heard(&mut crowd[0]);
+    for publisher in ["0 ", "1 "] {
+        let own: Vec<_> = first.iter().filter(|text| text.starts_with(publisher)).collect();
+        let sent: Vec<_> = (0..EACH).map(|at| format!("{publisher}{at}")).collect();
+        assert_eq!(own, sent.iter().collect::<Vec<_>>());
+    }
+    for client in &mut crowd[1..] {
+        assert_eq!(heard(client), first);
+    }
+}
+
+#[test]
+fn others_are_served_while_a_crowd_gets_a_message() {
+    let larder = one_worker();
+    let _names = crowd(&larder, "SUBSCRIBE news");
+    larder.serves_others_during(&[], "PUBLISH news x");
+    let _patterns = crowd(&larder, "PSUBSCRIBE other*");
+    larder.serves_others_during(&[], "PUBLISH others x");
+    let _shards = crowd(&larder, "SSUBSCRIBE shard");
+    larder.serves_others_during(&[], "SPUBLISH shard x");
+}
+
+#[test]
+fn subscribers_that_leave_during_a_delivery_keep_nobody_from_the_message() {
+    let larder = one_worker();
+    let mut crowd = crowd(&larder, "SUBSCRIBE news");
+    let mut publisher = larder.connect();
+    publisher.send(command(&["PUBLISH", "news", "x"]).repeat(10));
+    for (number, client) in crowd.iter_mut().enumerate() {
+        if number % 2 == 0 {
+            client.send(command(&["UNSUBSCRIBE", "news"]));
+        }
+    }
+    (0..10).for_each(|_| drop(publisher.reply()));
+    for client in crowd.iter_mut().skip(1).step_by(2) {
+        for _ in 0..10 {
+            assert_eq!(client.reply().items()[2].text(), "x");
+        }
+    }
+    assert_eq!(publisher.say("PUBLISH news last"), (CROWD / 2).to_string());
+}
+
+#[test]
+fn others_are_served_while_many_channels_are_listed_and_patterns_compared() {
+    let larder = one_worker();
+    let channels = keys("a-channel-with-a-name-of-some-length-", 60_000);
+    let mut listeners: Vec<_> = (0..20).map(|_| larder.connect()).collect();
+    let mut subscriber = larder.connect();
+    subscriber.say("HELLO 3");
+    subscriber.send(command(&words(&["SUBSCRIBE"], &channels)));
+    channels.iter().for_each(|_| drop(subscriber.reply()));
+    for (number, listener) in listeners.iter_mut().enumerate() {
+        let patterns = keys(&format!("*a*b{number}-"), 1000);
+        listener.send(command(&words(&["PSUBSCRIBE"], &patterns)));
+        patterns.iter().for_each(|_| drop(listener.reply()));
+    }
+    let publish = format!("PUBLISH {} news", "a".repeat(1000));
+    for long in ["PUBSUB CHANNELS", "PUBSUB CHANNELS *a*a*a*a*b", &publish] {
+        larder.serves_others_during(&[], long);
+    }
+    let mut client = larder.connect();
+    assert_eq!(client.say("PUBSUB NUMPAT"), "20000");
+    assert_eq!(client.ask(&["PUBSUB", "CHANNELS"]).items().len(), channels.len());
+    listeners[0].send(command(&["PSUBSCRIBE", "*c"]));
+    assert_eq!(listeners[0].reply().items()[2].text(), "1001");
+    assert_eq!(client.say("PUBLISH abc news"), "1");
+    assert_eq!(listeners[0].reply().items()[3].text(), "news");
+    // A connection resets all it hears, and is what a new one is.
+    assert_eq!(subscriber.say("RESET"), "RESET");
+    assert_eq!(subscriber.ask(&["PUBSUB", "CHANNELS"]).items().len(), 0);
+    drop(listeners);
+    wait_until("the patterns to be left", || client.say("PUBSUB NUMPAT") == "0");
+}
