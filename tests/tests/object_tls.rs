@@ -4,8 +4,9 @@
 
 use larder_tests::helper::free_port;
 use larder_tests::memcache::client;
-use larder_tests::{Larder, Memcached, Papers, Redis, Wire, wait_for, wait_until};
-use std::net::SocketAddr;
+use larder_tests::{Larder, Memcached, Papers, Redis, Resp, Wire, wait_for, wait_until};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -230,4 +231,41 @@ fn the_admin_interface_and_those_who_watch_it() {
     papers.sign("other", "DNS:other");
     let (well, said) = top("other.pem");
     assert!(!well && said.contains("UnknownIssuer"), "{said}");
+}
+
+/// A record of a handshake message that announces 60,000 bytes, and most of the next record.
+fn half_a_hello() -> Vec<u8> {
+    let record = [22, 3, 1, 0x40, 0];
+    let [high, low] = 60_000_u16.to_be_bytes();
+    let message = [1, 0, high, low];
+    [&record[..], &message, &[0; 16_384 - 4], &record, &[0; 16_000]].concat()
+}
+
+#[test]
+fn handshakes_that_stop_half_way_count_as_memory_of_clients() {
+    let papers = Papers::issue();
+    let config = format!("memory = \"64MiB\"\n{}", config(&papers, "server", ""));
+    let plain = "[redis]\nlisten = \"127.0.0.1:0\"\n[redis.tls]";
+    let larder = Larder::with_config(&config.replace("[redis.tls]", plain));
+    let face = larder.face("redis+tls");
+    let hello = half_a_hello();
+    let mut client = Resp::tcp(larder.face("redis"));
+    let mut used = || {
+        let info = client.ask(&["INFO", "memory"]).text();
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+        line.parse::<usize>().unwrap()
+    };
+    let before = used();
+    let crowd: Vec<TcpStream> = (0..500)
+        .map(|_| {
+            let mut stream = TcpStream::connect(face).unwrap();
+            stream.write_all(&hello).unwrap();
+            stream
+        })
+        .collect();
+    // Memory is lent by the store in segments, some of which may be half used.
+    let held = crowd.len() * hello.len() / 2;
+    wait_until("the bytes to be counted", || used() >= before + held);
+    drop(crowd);
+    wait_until("the bytes to be given back", || used() < before + held);
 }

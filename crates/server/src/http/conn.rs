@@ -129,6 +129,9 @@ impl Connection for Conn {
                 if self.unread() == 0 && self.pending() == 0 {
                     self.give_buffers();
                 }
+                if self.peer.tls && !self.counts_tls() {
+                    return Next::Close;
+                }
                 if self.socket.stream.has_unsent_tls() {
                     return Next::Task(Todo::Flush { timing: Timing::default(), more: false });
                 }
@@ -180,6 +183,13 @@ impl Connection for Conn {
 }
 
 impl Conn {
+    /// Counts the bytes of records that are not whole. False: there is no room for them.
+    fn counts_tls(&self) -> bool {
+        let buffers = self.buffers.as_ref().map_or(0, |buffers| buffers.buf.capacity());
+        let held = buffers + self.socket.stream.tls_memory();
+        self.socket.watch.receives(&self.worker.pages.shared.room, held)
+    }
+
     /// A connection that nothing was received on.
     pub(crate) fn new(
         worker: Rc<Worker>,

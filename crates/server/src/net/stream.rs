@@ -89,6 +89,16 @@ impl Stream {
         self.tls.as_ref().is_some_and(|session| session.borrow().is_handshaking())
     }
 
+    /// Its bytes are those of TLS.
+    pub(crate) fn is_secured(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Bytes of parts of records and messages, and of sealed ones that wait for the client.
+    pub(crate) fn tls_memory(&self) -> usize {
+        self.tls.as_ref().map_or(0, |session| session.borrow().memory())
+    }
+
     /// TLS has something to send that the socket did not take.
     pub(crate) fn has_unsent_tls(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.borrow().has_unsent())

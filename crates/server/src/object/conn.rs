@@ -159,6 +159,11 @@ impl<S: Session + 'static> Connection for Conn<S> {
                 if self.buffers.as_ref().is_some_and(|buffers| buffers.buf.is_empty()) {
                     self.rest();
                 }
+                if self.socket.stream.is_secured()
+                    && let Err(ended) = self.hold_buffers()
+                {
+                    return Next::Task(Err(ended));
+                }
                 if self.socket.stream.has_unsent_tls() {
                     return Next::Task(Ok(Woken::Unsent));
                 }
@@ -330,7 +335,8 @@ impl<S: Session> Conn<S> {
     /// Counts the buffers that the connection keeps while it does nothing.
     fn hold_buffers(&mut self) -> Result<(), Ended> {
         let session = &self.session;
-        let bytes = self.buffers.as_ref().map_or(0, |buffers| buffers.memory() + session.kept());
+        let buffers = self.buffers.as_ref().map_or(0, |buffers| buffers.memory() + session.kept());
+        let bytes = buffers + self.socket.stream.tls_memory() as u64;
         self.client.settle();
         if self.held.resize(bytes) {
             return Ok(());

@@ -126,8 +126,7 @@ impl Session {
     }
 
     /// Bytes of its buffers.
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.partial.capacity() + self.plain.capacity() + self.sealed.capacity()
     }
 

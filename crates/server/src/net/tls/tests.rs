@@ -268,7 +268,7 @@ fn a_session_at_rest_keeps_no_buffers() {
         sent +=
             pair.session.send(&pair.socket, &[IoSlice::new(&heard[sent..])], false).unwrap_or(0);
     }
-    assert_eq!(pair.session.kept(), 0);
+    assert_eq!(pair.session.memory(), 0);
 }
 
 /// A record of a handshake message as the client would send it next (TLS 1.3, RFC 8446 section
