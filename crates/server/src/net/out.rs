@@ -22,6 +22,9 @@ const MAX_SLICES: usize = 64;
 /// KB to set up (150 of the 4,700 instructions of a get of 10 KB). A body lies in slices of at
 /// least 256 KiB, so that these are more than the system takes at once.
 const FEW_SLICES: usize = 8;
+/// Bytes given to the system in one call: a client that reads while they are copied makes room for
+/// more, and the call would take as long as there is more.
+const AT_ONCE: u64 = 1 << 20;
 /// Bytes of a buffer that are kept from one batch to the next.
 const KEPT: usize = 64 * 1024;
 /// The same in pieces.
@@ -236,7 +239,7 @@ impl Out {
             let sent = if let Piece::Copied { copy, from, to } = self.pieces[self.next] {
                 let from = from + self.done;
                 let (file, at) = self.copies[copy].file(from);
-                sink.send_file(file, at, to - from)?
+                sink.send_file(file, at, (to - from).min(AT_ONCE))?
             } else if self.pieces.len() - self.next <= FEW_PIECES {
                 self.send_some::<FEW_SLICES, S>(sink)?
             } else {
@@ -276,30 +279,34 @@ impl Out {
     /// How many it fills, up to the next copy: true if that is what follows.
     fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, bool) {
         let mut used = 0;
+        let mut room = AT_ONCE;
         let mut skip = self.done;
         for piece in &self.pieces[self.next..] {
             match *piece {
                 Piece::Scratch { from, to } => {
-                    slices[used] = IoSlice::new(&self.scratch[from + skip as usize..to]);
+                    let bytes = &self.scratch[from + skip as usize..to];
+                    slices[used] = IoSlice::new(bytes);
+                    room = room.saturating_sub(bytes.len() as u64);
                     used += 1;
                 }
                 Piece::Stored { entry, from, to } => {
                     let (entry, mut at) = (&self.entries[entry], from + skip);
-                    while at < to && used < slices.len() {
+                    while at < to && used < slices.len() && room > 0 {
                         let chunk = entry.chunk_at(at);
                         if chunk.is_empty() {
                             break;
                         }
-                        let take = (chunk.len() as u64).min(to - at) as usize;
-                        slices[used] = IoSlice::new(&chunk[..take]);
+                        let take = (chunk.len() as u64).min(to - at).min(room);
+                        slices[used] = IoSlice::new(&chunk[..take as usize]);
                         used += 1;
-                        at += take as u64;
+                        at += take;
+                        room -= take;
                     }
                 }
                 Piece::Copied { .. } => return (used, true),
             }
             skip = 0;
-            if used == slices.len() {
+            if used == slices.len() || room == 0 {
                 break;
             }
         }
