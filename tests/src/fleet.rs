@@ -9,6 +9,7 @@ use crate::slow_proxy::SlowProxy;
 use crate::started::Started;
 use crate::wait::wait_until;
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::process::Command;
 
@@ -46,11 +47,14 @@ impl Server {
     fn keys(&self) -> Vec<String> {
         match self {
             Server::Memcached(server) => {
-                let listed = server.connect().ask_crawler("lru_crawler metadump all");
+                // The crawler passes over items that somebody has locked.
+                let mut ask = || server.connect().ask_crawler("lru_crawler metadump all");
+                let listed = ask() + &ask();
                 let keys =
                     listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
                 // Listed as in a URL.
-                keys.map(|key| key.replace("%3A", ":")).collect()
+                let keys: BTreeSet<_> = keys.map(|key| key.replace("%3A", ":")).collect();
+                keys.into_iter().collect()
             }
             Server::Redis(server) => {
                 server.connect().ask(&["KEYS", "*"]).items().iter().map(Value::text).collect()
