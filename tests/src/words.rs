@@ -1,6 +1,10 @@
 //! Checks the words and the widths of comments and documents: what a reader sees, not what the
 //! compiler does.
 
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use proc_macro2::{TokenStream, TokenTree};
 use regex::Regex;
 
 /// Longest line of a comment or a document, in characters.
@@ -65,6 +69,36 @@ pub fn too_long(lines: &[(usize, String)]) -> Vec<Fault> {
 pub fn too_long_comments(source: &str) -> Vec<Fault> {
     let whole: Vec<&str> = source.lines().collect();
     beyond(&comments(source), |line, _| whole[line - 1].chars().count())
+}
+
+/// Lines of code longer than [`COLUMNS`]. A line with a literal of text is exempt, because rustfmt
+/// leaves it as it is and a break may change what it says.
+pub fn too_long_code(source: &str) -> Vec<Fault> {
+    let tokens = TokenStream::from_str(source).expect("Rust source");
+    let mut texts = BTreeSet::new();
+    lines_of_texts(tokens, &mut texts);
+    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    let long = |(n, line): &(usize, &str)| {
+        line.chars().count() > COLUMNS && !is_comment(line) && !texts.contains(&(n + 1))
+    };
+    let fault = |(n, line): (usize, &str)| Fault {
+        line: n + 1,
+        words: line.trim_start().chars().take(60).collect(),
+    };
+    source.lines().enumerate().filter(long).map(fault).collect()
+}
+
+/// Collects the lines, counted from 1, on which there is a literal of text.
+fn lines_of_texts(tokens: TokenStream, into: &mut BTreeSet<usize>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => lines_of_texts(group.stream(), into),
+            TokenTree::Literal(literal) if literal.to_string().contains('"') => {
+                into.extend(literal.span().start().line..=literal.span().end().line);
+            }
+            _ => {}
+        }
+    }
 }
 
 fn beyond(lines: &[(usize, String)], width: impl Fn(usize, &str) -> usize) -> Vec<Fault> {
@@ -183,6 +217,17 @@ mod tests {
         let lines: Vec<_> =
             clauses_as_subjects(&comments(source)).into_iter().map(|f| f.line).collect();
         assert_eq!(lines, [1, 5]);
+    }
+
+    #[test]
+    fn long_code_is_found_but_for_texts() {
+        let words = "a + ".repeat(30);
+        let source = format!(
+            "fn f() {{\n    let a = {words}a;\n    let b = (\"{words}\", b'\\'');\n    let c = \
+             r#\"x\n{words}\"#;\n}}\n// {words}\n"
+        );
+        let lines: Vec<_> = too_long_code(&source).into_iter().map(|f| f.line).collect();
+        assert_eq!(lines, [2]);
     }
 
     #[test]

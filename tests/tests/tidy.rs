@@ -440,6 +440,14 @@ fn comments_of_clean_rooms_have_100_columns() {
 }
 
 #[test]
+fn code_has_100_columns() {
+    let files = files();
+    let sources = files.iter().filter(|file| file.is_rust());
+    let faults = sources.flat_map(|file| told(file, words::too_long_code(&file.text))).collect();
+    assert_none("lines of code longer than 100 columns", faults);
+}
+
+#[test]
 fn documents_have_nouns_as_subjects() {
     let faults = of_documents(words::clauses_as_subjects, &[]);
     assert_none("sentences with a clause as their subject: name the thing by its noun", faults);

@@ -115,7 +115,10 @@ macro_rules! figures {
                 $(: $count_metric:literal, $count_rises:literal)?;)* })?
             $(figures { $($(#[doc = $help:literal])+ $figure:ident
                 $(: $kind:ident $metric:literal, $rises:literal)?;)* })?
-            $(nested { $($(#[$nested_doc:meta])* $nested:ident: $nested_type:ident from $nested_cells:ident;)* })?
+            $(nested {
+                $($(#[$nested_doc:meta])*
+                $nested:ident: $nested_type:ident from $nested_cells:ident;)*
+            })?
             $(with { $($(#[$more_doc:meta])* $more:ident: $more_type:ty;)* })?
         }
     ) => {

@@ -129,28 +129,35 @@ fn op() -> impl Strategy<Value = Op> {
     let (ns, key, tag) = (0..2u8, 0..12u8, 0..4u8);
     let at = (ns.clone(), key);
     prop_oneof![
-        6 => (at.clone(), len(), ttl(), 0..3u32, tag.clone(), prop::option::of(0..9u8), any::<bool>())
-            .prop_map(|((ns, key), len, ttl, flags, tag, version, stale)| Op::Set { ns, key, len, ttl, flags, tag, version, stale }),
+        6 => (at.clone(), len(), ttl(), 0..3u32, tag.clone(), prop::option::of(0..9u8),
+            any::<bool>())
+            .prop_map(|((ns, key), len, ttl, flags, tag, version, stale)| Op::Set { ns, key, len,
+                ttl, flags, tag, version, stale }),
         3 => at.clone().prop_map(|(ns, key)| Op::Claim { ns, key }),
         4 => (at.clone(), len(), 0..3u8, 0..5u8)
             .prop_map(|((ns, key), len, verb, meddle)| Op::Same { ns, key, len, verb, meddle }),
         1 => (ns.clone(), any::<u64>()).prop_map(|(ns, pick)| Op::Random { ns, pick }),
         2 => (at.clone(), len()).prop_map(|((ns, key), len)| Op::Add { ns, key, len }),
         2 => (at.clone(), len()).prop_map(|((ns, key), len)| Op::Replace { ns, key, len }),
-        2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len, right)| Op::Cas { ns, key, len, right }),
-        2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len, front)| Op::Append { ns, key, len, front }),
+        2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len, right)| Op::Cas { ns,
+            key, len, right }),
+        2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len,
+            front)| Op::Append { ns, key, len, front }),
         2 => (at.clone(), any::<u64>(), any::<bool>())
             .prop_map(|((ns, key), delta, down)| Op::Incr { ns, key, delta, down }),
         3 => (at.clone(), ttl()).prop_map(|((ns, key), ttl)| Op::Touch { ns, key, ttl }),
         2 => at.clone().prop_map(|(ns, key)| Op::Delete { ns, key }),
-        1 => (at.clone(), any::<bool>()).prop_map(|((ns, key), right)| Op::DeleteIf { ns, key, right }),
+        1 => (at.clone(), any::<bool>()).prop_map(|((ns, key), right)| Op::DeleteIf { ns, key,
+            right }),
         2 => at.clone().prop_map(|(ns, key)| Op::Stale { ns, key }),
         8 => at.clone().prop_map(|(ns, key)| Op::Get { ns, key }),
         3 => (at, len(), any::<bool>(), any::<bool>(), ttl(), tag.clone(), 0..5u8)
-            .prop_map(|((ns, key), len, commit, hint, ttl, tag, condition)| Op::Fill { ns, key, len, commit, hint, ttl, tag, condition }),
+            .prop_map(|((ns, key), len, commit, hint, ttl, tag, condition)| Op::Fill { ns, key,
+                len, commit, hint, ttl, tag, condition }),
         1 => ns.clone().prop_map(|ns| Op::Flush { ns }),
-        1 => (ns.clone(), tag, any::<bool>()).prop_map(|(ns, tag, soft)| Op::Purge { ns, tag, soft }),
-        3 => (0..3000u16).prop_map(|ms| Op::Wait { ms }),
+        1 => (ns.clone(), tag, any::<bool>()).prop_map(|(ns, tag, soft)| Op::Purge { ns, tag,
+            soft }),
+            3 => (0..3000u16).prop_map(|ms| Op::Wait { ms }),
         2 => Just(Op::Sweep),
         1 => (any::<u16>(), 1..2000u16).prop_map(|(from, number)| Op::Crowd { from, number }),
         1 => ns.prop_map(|ns| Op::Walk { ns }),
@@ -686,7 +693,8 @@ fn run(options: Options, ops: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000,
+        failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn s3fifo_never_lies(ops in prop::collection::vec(op(), 1..250)) {
@@ -702,7 +710,8 @@ proptest! {
     fn shares_never_lie(
         ops in prop::collection::vec(op(), 1..250), ceiling in (1usize << 20)..(4 << 20),
     ) {
-        let share = |ns, floor, ceiling| Share { first: Namespace(ns), last: Namespace(ns), floor, ceiling };
+        let share = |ns, floor, ceiling| Share { first: Namespace(ns), last: Namespace(ns), floor,
+            ceiling };
         let shares = vec![share(0, ceiling / 2, ceiling), share(1, 0, usize::MAX)];
         run(Options { shares, ..Options::default() }, ops);
     }

@@ -207,8 +207,12 @@ async fn live(args: &HistArgs, token: Option<String>, events: Events) -> Result<
                 Input::Resize => screen.clear().map_err(|error| error.to_string())?,
                 Input::Key(KeyCode::Char('q') | KeyCode::Esc) => return Ok(0),
                 Input::Key(KeyCode::Char(' ')) => view.frozen = !view.frozen,
-                Input::Key(KeyCode::Char('<') | KeyCode::Left) => view.window = (view.window / 2).max(1),
-                Input::Key(KeyCode::Char('>') | KeyCode::Right) => view.window = (view.window * 2).min(LONGEST),
+                Input::Key(KeyCode::Char('<') | KeyCode::Left) => {
+                    view.window = (view.window / 2).max(1);
+                }
+                Input::Key(KeyCode::Char('>') | KeyCode::Right) => {
+                    view.window = (view.window * 2).min(LONGEST);
+                }
                 Input::Key(_) => {}
             },
             Some(new) = news.recv() => match new {

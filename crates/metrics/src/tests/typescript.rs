@@ -39,7 +39,8 @@ fn generated() -> String {
     declare!(
         out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses
     );
-    declare!(out: Connections, Timeouts, Latencies, Certificate, Site, Origin, Objects, Remote, RemoteServer, RemotePages);
+    declare!(out: Connections, Timeouts, Latencies, Certificate, Site, Origin, Objects, Remote,
+        RemoteServer, RemotePages);
     declare!(
         out: LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine, ObjectRow, Purge
     );

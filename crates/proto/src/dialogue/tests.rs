@@ -668,7 +668,8 @@ fn turns_are_told_by_who_speaks() {
 proptest::proptest! {
     #[test]
     fn no_bytes_break_a_reader(
-        says in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec(proptest::num::u8::ANY, 0..40)), 0..12),
+        says in proptest::collection::vec((proptest::bool::ANY,
+        proptest::collection::vec(proptest::num::u8::ANY, 0..40)), 0..12),
         login in proptest::bool::ANY,
     ) {
         for (protocol, begin) in [
@@ -682,7 +683,8 @@ proptest::proptest! {
                 ear.hear(say, usize::MAX);
             }
             for (client, bytes) in &says {
-                ear.hear(&if *client { Client(bytes.clone()) } else { Server(bytes.clone()) }, usize::MAX);
+                ear.hear(&if *client { Client(bytes.clone()) } else { Server(bytes.clone()) },
+                    usize::MAX);
             }
             proptest::prop_assert!(ear.heard.ends.len() <= ear.heard.requests.len());
         }

@@ -269,7 +269,8 @@ proptest! {
     fn responses_come_back(
         own in 0_u32..5000,
         heads in prop::collection::vec(
-            (100_u16..1000, prop::collection::vec(field(), 0..12), prop::option::of(0_u32..6000)), 1..12),
+            (100_u16..1000, prop::collection::vec(field(), 0..12), prop::option::of(0_u32..6000)),
+            1..12),
     ) {
         let (mut encoder, mut decoder) = (Encoder::new(own), Decoder::default());
         for (status, fields, resized) in heads {
@@ -283,7 +284,8 @@ proptest! {
             let head: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             let block = encode(&mut encoder, status, head.as_bytes());
             let mut expected = vec![(":status".to_owned(), status.to_string())];
-            expected.extend(fields.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)));
+            expected.extend(fields.into_iter().map(|(name, value)| (name.to_ascii_lowercase(),
+                value)));
             prop_assert_eq!(decode(&mut decoder, &block), Ok(expected));
         }
     }

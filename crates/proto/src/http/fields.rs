@@ -164,8 +164,8 @@ pub(super) fn is_word<const N: usize>(value: &[u8], lower: &[u8; N]) -> bool {
 
 /// Whether `byte` is allowed in a token (RFC 9110 5.6.2).
 pub const fn is_token_byte(byte: u8) -> bool {
-    matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*'
-        | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+    matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#' | b'$' | b'%' | b'&'
+        | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
 }
 
 /// Whether `value` is a token: one or more token bytes.

@@ -176,7 +176,9 @@ impl RulePolicy {
 /// Declares the overlay of a policy: the same fields, each optional, and the two ways to combine
 /// them.
 macro_rules! overlay {
-    ($(#[$doc:meta])* $name:ident over $target:ident { $($field:ident: $type:ty),* $(,)? } $(nested { $($inner:ident: $inner_type:ty),* })?) => {
+    ($(#[$doc:meta])*
+     $name:ident over $target:ident { $($field:ident: $type:ty),* $(,)? }
+     $(nested { $($inner:ident: $inner_type:ty),* })?) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {

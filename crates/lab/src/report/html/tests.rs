@@ -41,7 +41,8 @@ proptest! {
         let mut table = Table::new(&text, [text.as_str()]);
         table.row([text.as_str(), text.as_str()]);
         let mut page = Page::new(&text);
-        page.heading(&text).paragraph(&text).verbatim(&text).list([&text]).facts([(&text, &text)]).table(&table);
+        page.heading(&text).paragraph(&text).verbatim(&text).list([&text]).facts([(&text,
+            &text)]).table(&table);
         prop_assert!(well_formed(&page.html()).is_ok());
     }
 }

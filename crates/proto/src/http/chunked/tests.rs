@@ -164,7 +164,8 @@ fn a_bare_line_end_among_trailers_has_one_reason_however_it_comes() {
 proptest! {
     #[test]
     fn what_is_written_is_read(
-        pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5), step in 1..400_usize,
+        pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..5),
+        step in 1..400_usize,
     ) {
         let bytes = encode(&pieces, &[("A", b"b")]);
         let (body, end) = decode(&bytes, step).expect("well-formed");

@@ -297,7 +297,8 @@ proptest! {
             prop_assert!(text.ends_with("\r\n\r\n"));
             prop_assert_eq!(text.matches("\r\n").count(), text.matches(['\r', '\n']).count() / 2);
             let plain: Vec<_> = text.trim_end().split("\r\n").skip(1).filter_map(|l| l.split_once(':')).collect();
-            let plain: Vec<_> = plain.iter().map(|(n, v)| ((*n).to_owned(), v.trim().as_bytes().to_vec())).collect();
+            let plain: Vec<_> = plain.iter().map(|(n, v)| ((*n).to_owned(),
+                v.trim().as_bytes().to_vec())).collect();
             prop_assert_eq!(fields, plain);
         }
     }

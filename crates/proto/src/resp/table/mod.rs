@@ -64,7 +64,8 @@ macro_rules! commands {
     ($table:ident $(
         $name:literal $id:ident $arity:literal [$($flag:ident)*] [$($category:ident)*]
         [$first:literal $last:literal $step:literal]
-        [$($notes:literal [$($key:ident)*] $begin:literal $to:literal $by:literal),*] [$($tip:literal)*]
+        [$($notes:literal [$($key:ident)*] $begin:literal $to:literal $by:literal),*]
+        [$($tip:literal)*]
         $(=> $subcommands:ident)?;
     )*) => {
         pub(super) static $table: &[crate::resp::table::Command] = &[$(crate::resp::table::Command {

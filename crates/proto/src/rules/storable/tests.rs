@@ -409,9 +409,8 @@ fn an_operator_may_decide_otherwise() {
 
     let forced = Policy { ttl: Some(100), force_cache: true, ..Policy::default() };
     let list = [("Cache-Control", "private, no-store, no-cache"), ("Set-Cookie", "a=b")];
-    assert!(
-        matches!(verdict(200, &[], &list, &forced), Storable::Yes(l) if !l.flags.any(PageFlags::NO_CACHE))
-    );
+    assert!(matches!(verdict(200, &[], &list, &forced),
+        Storable::Yes(l) if !l.flags.any(PageFlags::NO_CACHE)));
 
     let errors = Policy {
         status_ttl: vec![StatusTtl { first: 500, last: 503, ttl: 7 }],

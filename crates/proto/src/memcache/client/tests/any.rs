@@ -47,7 +47,8 @@ fn command(line: &[u8]) -> Command<'_> {
 proptest! {
     #[test]
     fn text_requests(
-        key in key(), mode in mode(), flags: u32, exptime: i32, len in 0..=i32::MAX as u32 - 2, cas: Option<u64>, delta: u64, noreply: bool, down: bool,
+        key in key(), mode in mode(), flags: u32, exptime: i32, len in 0..=i32::MAX as u32 - 2,
+        cas: Option<u64>, delta: u64, noreply: bool, down: bool,
     ) {
         // `cas` has no mode of its own.
         let mode = if cas.is_some() { Mode::Set } else { mode };
@@ -85,9 +86,11 @@ proptest! {
 
     #[test]
     fn meta_gets(
-        key in any_key(), value: bool, flags: bool, unbumped: bool, ttl: Option<i32>, vivify: Option<i32>, recache: Option<i32>, version in version(), back in back(),
+        key in any_key(), value: bool, flags: bool, unbumped: bool, ttl: Option<i32>,
+        vivify: Option<i32>, recache: Option<i32>, version in version(), back in back(),
     ) {
-        let sent = meta::Get { key: &key, value, flags, unbumped, ttl, vivify, recache, version, back, ..Default::default() };
+        let sent = meta::Get { key: &key, value, flags, unbumped, ttl, vivify, recache, version,
+            back, ..Default::default() };
         let mut line = Vec::new();
         meta::get(&sent, &mut line).expect("a good key");
         let Command::MetaGet(get) = command(&line) else { panic!("mg") };
@@ -101,9 +104,11 @@ proptest! {
     /// The answer of our server sends back the requested data.
     #[test]
     fn meta_answers(
-        key in any_key(), back in back(), bits: u32, cas: u64, left: i64, data in prop::collection::vec(any::<u8>(), 0..300),
+        key in any_key(), back in back(), bits: u32, cas: u64, left: i64,
+        data in prop::collection::vec(any::<u8>(), 0..300),
     ) {
-        let sent = meta::Get { key: &key, value: true, flags: true, left: true, back, ..Default::default() };
+        let sent = meta::Get { key: &key, value: true, flags: true, left: true, back,
+            ..Default::default() };
         let mut line = Vec::new();
         meta::get(&sent, &mut line).expect("a good key");
         let Command::MetaGet(get) = command(&line) else { panic!("mg") };
@@ -122,7 +127,8 @@ proptest! {
         let read = all(&Replies::new(300), &answer);
         let [Reply::Value(value)] = &read[..] else { panic!("{read:?}") };
         prop_assert_eq!(&answer[value.at.clone()], &data[..]);
-        prop_assert_eq!((value.flags, value.cas, value.extra.opaque()), (bits, back.cas.then_some(cas), back.opaque));
+        prop_assert_eq!((value.flags, value.cas, value.extra.opaque()), (bits,
+            back.cas.then_some(cas), back.opaque));
         prop_assert_eq!(value.extra.left(), u64::try_from(left).ok());
         let mut buffer = [0; MAX_KEY];
         prop_assert_eq!(value.extra.key(&mut buffer), back.key.then_some(&key[..]));
@@ -130,9 +136,12 @@ proptest! {
 
     #[test]
     fn meta_sets(
-        key in any_key(), len in 0..=i32::MAX as u32 - 2, mode in mode(), flags: u32, ttl: i32, compare in version(), version in version(), invalidate: bool, vivify: Option<i32>, back in back(),
+        key in any_key(), len in 0..=i32::MAX as u32 - 2, mode in mode(), flags: u32, ttl: i32,
+        compare in version(), version in version(), invalidate: bool, vivify: Option<i32>,
+        back in back(),
     ) {
-        let sent = meta::Set { key: &key, len, mode, flags, ttl, compare, version, invalidate, vivify, back };
+        let sent = meta::Set { key: &key, len, mode, flags, ttl, compare, version, invalidate,
+            vivify, back };
         let mut line = Vec::new();
         meta::set(&sent, &mut line).expect("a good key");
         let Command::MetaSet(set) = command(&line) else { panic!("ms") };
@@ -144,7 +153,8 @@ proptest! {
 
     #[test]
     fn meta_deletes_and_counters(
-        key in any_key(), compare in version(), version in version(), flag: bool, ttl: Option<i32>, delta: u64, vivify: Option<(i32, u64)>, value: bool, back in back(),
+        key in any_key(), compare in version(), version in version(), flag: bool,
+        ttl: Option<i32>, delta: u64, vivify: Option<(i32, u64)>, value: bool, back in back(),
     ) {
         let sent =
             meta::Delete { key: &key, compare, version, invalidate: flag, empty: value, ttl, back };
@@ -154,7 +164,8 @@ proptest! {
         prop_assert_eq!(plain(&delete.key), key.clone());
         prop_assert_eq!((delete.compare, delete.version, delete.ttl), (compare, version, ttl));
         prop_assert_eq!((delete.invalidate, delete.empty, delete.quiet), (flag, value, back.quiet));
-        let sent = meta::Count { key: &key, delta, down: flag, vivify, compare, version, ttl, value, back };
+        let sent = meta::Count { key: &key, delta, down: flag, vivify, compare, version, ttl,
+            value, back };
         line.clear();
         meta::count(&sent, &mut line).expect("a good key");
         let Command::MetaCount(count) = command(&line) else { panic!("ma") };
@@ -166,7 +177,8 @@ proptest! {
 
     #[test]
     fn text_answers(
-        key in key(), flags: u32, cas: Option<u64>, data in prop::collection::vec(any::<u8>(), 0..300),
+        key in key(), flags: u32, cas: Option<u64>, data in prop::collection::vec(any::<u8>(),
+        0..300),
     ) {
         let mut answer = Vec::new();
         value(&key, flags, data.len() as u64, cas, &mut answer);
@@ -179,7 +191,9 @@ proptest! {
 
     #[test]
     fn binary_requests_and_answers(
-        key in prop::collection::vec(any::<u8>(), 1..=250), touch: Option<u32>, with_key: bool, quiet: bool, mode in mode(), flags: u32, exptime: u32, len in 0..1u32 << 31, delta: u64, initial: Option<(u64, u32)>, opaque: u32, cas: Option<u64>,
+        key in prop::collection::vec(any::<u8>(), 1..=250), touch: Option<u32>, with_key: bool,
+        quiet: bool, mode in mode(), flags: u32, exptime: u32, len in 0..1u32 << 31, delta: u64,
+        initial: Option<(u64, u32)>, opaque: u32, cas: Option<u64>,
     ) {
         // An expiry of all ones means that no counter is created, a version of 0 that any is
         // accepted.
@@ -188,7 +202,8 @@ proptest! {
         let (key, tag) = (key.as_slice(), binary::Tag { opaque, cas });
         let read = |bytes: &[u8], expected: wire::Command<'_>| match wire::decode(bytes, true) {
             wire::Decoded::Command(header, command, used) => {
-                assert_eq!((header.opaque, header.cas, used), (opaque, cas.unwrap_or(0), bytes.len()));
+                assert_eq!((header.opaque, header.cas, used), (opaque, cas.unwrap_or(0),
+                    bytes.len()));
                 assert_eq!(command, expected);
                 header
             }
@@ -203,10 +218,12 @@ proptest! {
         answer.extend_from_slice(b"hi");
         let replies = all(&Replies::binary(2), &answer);
         let [Reply::Value(value)] = &replies[..] else { panic!("{replies:?}") };
-        prop_assert_eq!((value.flags, value.cas, value.extra.opaque()), (flags, (delta != 0).then_some(delta), Some(opaque)));
+        prop_assert_eq!((value.flags, value.cas, value.extra.opaque()), (flags,
+            (delta != 0).then_some(delta), Some(opaque)));
         prop_assert_eq!(value.key, if with_key { key } else { b"" });
         bytes.clear();
-        let get = wire::get::Get { key, touch: Some(exptime), value: false, with_key: false, quiet: false };
+        let get = wire::get::Get { key, touch: Some(exptime), value: false, with_key: false,
+            quiet: false };
         binary::get(&get, tag, &mut bytes).expect("a good key");
         read(&bytes, wire::Command::Get(get));
         bytes.clear();
