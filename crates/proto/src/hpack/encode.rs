@@ -5,7 +5,11 @@
 //! that change (`date`, `age`, `etag`, `content-length`, `last-modified` ...) are literals. A
 //! `set-cookie` is a literal that no one may index. Unknown fields are literals. A string of
 //! five bytes and more is Huffman coded if that is shorter.
+//!
+//! Lines with which the connection's last head began as well are not encoded again, as long as the
+//! table is as it was.
 
+use super::memo::Memo;
 use super::names::{self, Policy};
 use super::table::{Name, Table};
 use super::text::string;
@@ -24,13 +28,16 @@ pub struct Encoder {
     smallest: u32,
     /// Size that the peer knows of.
     announced: u32,
+    /// The last head. Boxed: a connection at rest has none.
+    memo: Option<Box<Memo>>,
 }
 
 impl Encoder {
     /// An encoder whose table has at most `own` bytes, whatever the peer allows.
     pub fn new(own: u32) -> Self {
         let max = own.min(DEFAULT_TABLE_SIZE);
-        Self { table: Table::new(max), own, smallest: max, announced: DEFAULT_TABLE_SIZE }
+        let table = Table::new(max);
+        Self { table, own, smallest: max, announced: DEFAULT_TABLE_SIZE, memo: None }
     }
 
     /// The peer's `SETTINGS_HEADER_TABLE_SIZE` (section 4.2). The next block says how much of it is
@@ -48,7 +55,7 @@ impl Encoder {
 
     /// Bytes of memory behind the encoder.
     pub fn memory(&self) -> usize {
-        self.table.memory()
+        self.table.memory() + self.memo.as_ref().map_or(0, |memo| memo.memory())
     }
 
     /// Forgets the table and frees its memory. The next block says so in two bytes or four, and
@@ -59,6 +66,7 @@ impl Encoder {
             self.smallest = 0;
         }
         self.table.shrink();
+        self.memo = None;
     }
 
     /// Begins a block, which is appended to `out`.
@@ -107,6 +115,30 @@ impl Block<'_> {
     /// without a colon and the empty line are left out.
     #[inline]
     pub fn lines(&mut self, lines: &[u8]) {
+        if !Memo::takes(lines) {
+            return self.all_lines(lines);
+        }
+        let mut memo = self.encoder.memo.take().unwrap_or_default();
+        let (mut at, encoded) = memo.keep_common(lines, &self.encoder.table);
+        let start = self.out.len();
+        self.out.extend_from_slice(encoded);
+        let (first, kept, changes) = (at, self.out.len(), self.encoder.table.changes());
+        while let Some(length) = memchr::memchr(b'\n', &lines[at..]) {
+            self.raw_line(&lines[at..at + length]);
+            at += length + 1;
+            memo.ends(at, self.out.len() - start);
+        }
+        if self.encoder.table.changes() == changes {
+            memo.extend(&lines[first..at], &self.out[kept..], &self.encoder.table);
+        } else {
+            // An insertion is made once.
+            memo.clear();
+        }
+        self.encoder.memo = Some(memo);
+        self.raw_line(&lines[at..]);
+    }
+
+    fn all_lines(&mut self, lines: &[u8]) {
         let mut rest = lines;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             self.raw_line(&rest[..end]);
@@ -278,8 +310,8 @@ impl Block<'_> {
 /// result can be part of any block of any connection ([`Block::prepared`]): for heads that are sent
 /// often. They take about twice as many bytes as those that refer to the table.
 pub fn prepare(lines: &[u8], out: &mut Vec<u8>) {
-    let mut encoder = Encoder { table: Table::new(0), own: 0, smallest: 0, announced: 0 };
-    encoder.block(out).lines(lines);
+    let mut encoder = Encoder { announced: 0, ..Encoder::new(0) };
+    encoder.block(out).all_lines(lines);
 }
 
 /// The index of a name: of the static table, else of the dynamic entry at `named`, else 0.

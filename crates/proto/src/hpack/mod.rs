@@ -9,6 +9,7 @@ mod decode;
 mod encode;
 pub(crate) mod huffman;
 pub(crate) mod integer;
+mod memo;
 pub(crate) mod names;
 pub(crate) mod static_table;
 mod table;

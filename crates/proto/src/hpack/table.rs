@@ -15,6 +15,8 @@ pub(super) struct Table {
     /// Size of all entries as section 4.1 counts it.
     size: u32,
     max: u32,
+    /// Number of insertions and other changes.
+    changes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +43,17 @@ impl Entry {
 
 impl Table {
     pub(super) fn new(max: u32) -> Self {
-        Self { bytes: Vec::new(), entries: VecDeque::new(), size: 0, max: max.min(MAX_TABLE_SIZE) }
+        let max = max.min(MAX_TABLE_SIZE);
+        Self { bytes: Vec::new(), entries: VecDeque::new(), size: 0, max, changes: 0 }
     }
 
     pub(super) fn max(&self) -> u32 {
         self.max
+    }
+
+    /// A number that differs after every change of the entries or of the maximum size.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
     }
 
     pub(super) fn len(&self) -> usize {
@@ -68,11 +76,13 @@ impl Table {
         self.bytes.clear();
         self.entries.clear();
         self.size = 0;
+        self.changes += 1;
     }
 
     /// Changes the maximum size; entries above it are evicted (section 4.3).
     pub(super) fn resize(&mut self, max: u32) {
         self.max = max.min(MAX_TABLE_SIZE);
+        self.changes += 1;
         self.evict(self.max);
     }
 
@@ -138,6 +148,7 @@ impl Table {
             mark,
         });
         self.size += size as u32;
+        self.changes += 1;
         true
     }
 

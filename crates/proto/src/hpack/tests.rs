@@ -269,11 +269,21 @@ proptest! {
     fn responses_come_back(
         own in 0_u32..5000,
         heads in prop::collection::vec(
-            (100_u16..1000, prop::collection::vec(field(), 0..12), prop::option::of(0_u32..6000)),
+            (
+                100_u16..1000,
+                0_usize..24,
+                prop::collection::vec(field(), 0..12),
+                prop::option::of(0_u32..6000),
+            ),
             1..12),
     ) {
         let (mut encoder, mut decoder) = (Encoder::new(own), Decoder::default());
-        for (status, fields, resized) in heads {
+        let mut last = Vec::new();
+        for (status, kept, fields, resized) in heads {
+            // Heads of one connection begin with the same lines.
+            last.truncate(kept);
+            let fields: Vec<_> = last.into_iter().chain(fields).collect();
+            last = fields.clone();
             if let Some(size) = resized {
                 encoder.set_peer_table_size(size);
                 decoder.set_table_size(size);
