@@ -86,6 +86,7 @@ impl Subscribers {
 #[derive(Default)]
 struct Channel {
     subscribers: Subscribers,
+    #[allow(clippy::box_collection)] // most channels never have one
     queue: Option<Box<VecDeque<Queued>>>,
 }
 

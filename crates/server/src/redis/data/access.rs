@@ -1,7 +1,5 @@
 //! Access of the commands to the store.
 
-use std::borrow::Cow;
-
 use larder_proto::resp::hash;
 use larder_store::{Entry, Hint, If, Put, PutError};
 
@@ -17,16 +15,6 @@ const ATTEMPTS: usize = 1000;
 #[inline]
 pub(super) fn is_hash(entry: &Entry<'_>) -> bool {
     entry.flags() == hash::FLAGS
-}
-
-/// The value as one slice; copied only if it lies in several pieces.
-#[inline]
-pub(super) fn bytes<'e>(entry: &'e Entry<'_>) -> Cow<'e, [u8]> {
-    let head = entry.head();
-    if head.len() as u64 == entry.len() {
-        return Cow::Borrowed(head);
-    }
-    Cow::Owned(entry.chunks().collect::<Vec<_>>().concat())
 }
 
 impl Ctx<'_> {

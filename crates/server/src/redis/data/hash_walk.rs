@@ -1,5 +1,7 @@
 //! Hashes: iteration and random fields.
 
+use std::collections::BinaryHeap;
+
 use larder_proto::resp::{
     Args, Version,
     hash::{Hash, Iter, Pair},
@@ -12,9 +14,9 @@ use super::super::{
     ctx::Ctx,
     job::{Job, Progress},
 };
-use super::access::bytes;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 use super::hashes::{FIELDS, read, show};
+use super::joined::Whole;
 use super::object::is_packed;
 use super::random::pick;
 use super::walk::{BAD_CURSOR, Options};
@@ -47,7 +49,7 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         return Ok(());
     };
     let options = Options::parse(args, 3, false)?;
-    let record = bytes(&entry);
+    let record = Whole::of(&entry);
     let hash = read(&record)?;
     let (mut pairs, next) = if hash.len() <= MOST && is_packed(ctx, &hash) {
         (hash.pairs()?, 0)
@@ -70,21 +72,26 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 /// order by hash value shows every field that exists throughout, whatever other fields come and go.
 fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'a>>, u64)> {
     let count = count.min(MOST).max(hash.len() / STEPS);
-    let mut marked: Vec<(u64, usize)> = Vec::with_capacity(hash.len());
+    // The smallest marks and one more: a list of all takes longer to allocate than to fill.
+    let mut smallest: BinaryHeap<(u64, usize)> = BinaryHeap::with_capacity(count + 2);
     let mut fields = hash.iter();
     loop {
         let (at, _) = fields.place();
         let Some(pair) = fields.next() else { break };
         // Half of the range, for clients with signed integers; 0 is the start.
         let mark = (rapidhash_v3(pair?.0) >> 1).max(1);
-        if mark >= cursor {
-            marked.push((mark, at));
+        let is_small = smallest.len() <= count || smallest.peek().is_some_and(|(m, _)| mark < *m);
+        if mark >= cursor && is_small {
+            smallest.push((mark, at));
+            if smallest.len() > count + 1 {
+                smallest.pop();
+            }
         }
     }
+    let mut marked = smallest.into_vec();
     let mut next = 0;
     if marked.len() > count {
-        // Selection instead of sorting all, which takes ten times as long.
-        next = marked.select_nth_unstable(count).1.0;
+        next = marked.iter().map(|(mark, _)| *mark).max().unwrap_or_default();
         // Fields with equal marks are shown together.
         marked.retain(|(mark, _)| *mark < next);
     }
@@ -97,10 +104,7 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() == 2 {
         return show(ctx, args, |ctx, found| {
             match found {
-                Some(hash) => {
-                    let pairs = hash.pairs()?;
-                    ctx.reply().bulk(pairs[pick(pairs.len())].0);
-                }
+                Some(hash) => ctx.reply().bulk(hash.nth(pick(hash.len()))?.0),
                 None => ctx.reply().null(),
             }
             Ok(())
@@ -113,7 +117,7 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             return Ok(());
         };
         let left = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        let fields = read(&bytes(&entry))?.len() as u64;
+        let fields = read(&Whole::of(&entry))?.len() as u64;
         if count < 0 && count.unsigned_abs() * (entry.len() / fields) > DRAWN_BYTES {
             return Err("ERR value is out of range".into());
         }
@@ -242,7 +246,7 @@ impl Job for Hrandfield {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        let record = bytes(&self.entry);
+        let record = Whole::of(&self.entry);
         let step = read(&record).and_then(|hash| self.draws.continue_step(ctx, &hash));
         step.unwrap_or_else(|refused| {
             ctx.settle(Err(refused), args);

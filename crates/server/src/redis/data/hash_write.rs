@@ -12,9 +12,9 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::access::bytes;
 use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, refused};
 use super::hashes::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
+use super::joined::Whole;
 use super::parts::PART;
 
 /// Attempts of an HSET of many fields that other writes interrupt.
@@ -106,7 +106,7 @@ impl SetAll {
             return Ok(());
         }
         let old = ctx.look_hash(args.get(1))?;
-        let record = old.as_ref().map(bytes);
+        let record = old.as_ref().map(Whole::of);
         let there = record.as_deref().map(read).transpose()?.map_or(0, |hash| hash.len());
         let size = old.as_ref().map_or(0, |entry| entry.len());
         let words: usize = args.from(2).map(|word| word.len() + 4).sum();
@@ -121,7 +121,7 @@ impl SetAll {
     /// Counts the missing fields. False: fields remain to be looked up.
     fn count_new(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
         let old = ctx.look_hash(args.get(1))?;
-        let record = old.as_ref().map(bytes);
+        let record = old.as_ref().map(Whole::of);
         let there = record.as_deref().map(read).transpose()?;
         while let Some((at, fresh)) = self.checks.filter(|(at, _)| *at < args.len()) {
             let is_new = there.map(|hash| hash.get(args.get(at))).transpose()?.flatten().is_none();
@@ -155,7 +155,7 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let (key, field) = (args.get(1), args.get(2));
     let outcome = ctx.retry(|ctx| {
         let old = ctx.look_hash(key)?;
-        let record = old.as_ref().map(bytes);
+        let record = old.as_ref().map(Whole::of);
         if let Some(record) = &record
             && read(record)?.get(field)?.is_some()
         {
@@ -184,7 +184,7 @@ fn compute<T>(
     let (key, field) = (args.get(1), args.get(2));
     ctx.retry(|ctx| {
         let old = ctx.look_hash(key)?;
-        let record = old.as_ref().map(bytes);
+        let record = old.as_ref().map(Whole::of);
         let value = match &record {
             Some(record) => read(record)?.get(field)?,
             None => None,

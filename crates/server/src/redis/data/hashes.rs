@@ -3,8 +3,6 @@
 //! the cost. So the size of a hash is limited: writing it, or joining one that lies in several
 //! pieces, takes two milliseconds at most.
 
-use std::borrow::Cow;
-
 use larder_proto::resp::{
     Args,
     hash::{self, Change, Damaged, Hash, Pair},
@@ -15,8 +13,9 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::access::{bytes, is_hash};
+use super::access::is_hash;
 use super::errors::{Outcome, Refused, WRONG_TYPE};
+use super::joined::Whole;
 use super::parts::PART;
 
 /// Maximum of a hash in bytes and in fields.
@@ -90,7 +89,7 @@ pub(super) fn change(
     old: Option<&Entry<'static>>,
     changes: &[Change<'_>],
 ) -> Outcome<Option<Changed>> {
-    let record = old.map(bytes);
+    let record = old.map(Whole::of);
     let there = record.as_deref().map(read).transpose()?;
     let merged = hash::merge(there.as_ref(), changes)?;
     let (added, removed) = (merged.added(), merged.removed());
@@ -122,7 +121,7 @@ pub(super) fn show(
 ) {
     let outcome = (|| {
         let entry = ctx.read_hash(args.get(1))?;
-        let record: Option<Cow<'_, [u8]>> = entry.as_ref().map(bytes);
+        let record = entry.as_ref().map(Whole::of);
         let found = record.as_deref().map(read).transpose()?;
         answer(ctx, found)
     })();
@@ -166,7 +165,7 @@ struct Hmget {
 
 impl Hmget {
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
-        let record = self.entry.as_ref().map(bytes);
+        let record = self.entry.as_ref().map(Whole::of);
         let found = record.as_deref().map(read).transpose()?;
         while self.at < args.len() {
             for field in args.from(self.at).take(FIELDS) {
@@ -248,7 +247,7 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, parts: FieldParts) {
             parts.head(ctx, 0);
             return Ok(());
         };
-        let record = bytes(&entry);
+        let record = Whole::of(&entry);
         let found = read(&record)?;
         if found.len() <= AT_ONCE {
             let pairs = found.pairs()?;
@@ -274,7 +273,7 @@ struct List {
 
 impl List {
     fn continue_step(&mut self, ctx: &mut Ctx<'_>) -> Outcome<Progress> {
-        let record = bytes(&self.entry);
+        let record = Whole::of(&self.entry);
         let found = read(&record)?;
         loop {
             let mut fields =

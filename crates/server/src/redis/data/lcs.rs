@@ -4,8 +4,9 @@ use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::Entry;
 
 use super::super::ctx::Ctx;
-use super::access::{bytes, is_hash};
+use super::access::is_hash;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::joined::Whole;
 
 /// Maximum of the table of lengths in bytes: the product of both strings' lengths, times four. It
 /// is filled and read at once, which takes two milliseconds. (Redis: up to proto-max-bulk-len, and
@@ -61,10 +62,10 @@ fn lcs_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if size > TABLE {
         return Err("ERR String too long for LCS".into());
     }
-    let a = first.as_ref().map(bytes).unwrap_or_default();
-    let b = second.as_ref().map(bytes).unwrap_or_default();
-    let table = Table::of(&a, &b);
-    let found = table.trace(&a, &b);
+    let (a, b) = (first.as_ref().map(Whole::of), second.as_ref().map(Whole::of));
+    let (a, b) = (a.as_deref().unwrap_or_default(), b.as_deref().unwrap_or_default());
+    let table = Table::of(a, b);
+    let found = table.trace(a, b);
     let len = table.at(a.len(), b.len());
     if options.len {
         ctx.reply().integer(len.into());

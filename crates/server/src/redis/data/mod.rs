@@ -9,7 +9,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `access.rs`, `errors.rs`, `random.rs` | shared by the commands |
+//! | `access.rs`, `joined.rs`, `errors.rs`, `random.rs` | shared by the commands |
 //! | `parts.rs`, `long.rs` | many arguments, long strings: processed in parts |
 //! | `strings.rs`, `set.rs`, `range.rs`, `counters.rs`, `lcs.rs` | strings |
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
@@ -25,6 +25,7 @@ mod expiry;
 mod hash_walk;
 mod hash_write;
 mod hashes;
+mod joined;
 mod keys;
 mod lcs;
 mod listing;

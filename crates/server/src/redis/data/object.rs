@@ -10,8 +10,9 @@ use larder_proto::resp::{
 use larder_store::Entry;
 
 use super::super::ctx::Ctx;
-use super::access::{bytes, is_hash};
+use super::access::is_hash;
 use super::errors::{NOT_INTEGER, SYNTAX};
+use super::joined::Whole;
 
 /// Longest `embstr` of Redis, in bytes.
 const EMBEDDED: u64 = 44;
@@ -60,11 +61,11 @@ pub(super) fn encoding(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
     if is_hash(entry) {
-        let record = bytes(entry);
+        let record = Whole::of(entry);
         let packed = Hash::read(&record).is_ok_and(|hash| is_packed(ctx, &hash));
         return if packed { "listpack" } else { "hashtable" };
     }
-    if entry.len() <= I64_TEXT as u64 && parse_i64(&bytes(entry)).is_some() {
+    if entry.len() <= I64_TEXT as u64 && parse_i64(&Whole::of(entry)).is_some() {
         return "int";
     }
     if entry.len() <= EMBEDDED { "embstr" } else { "raw" }

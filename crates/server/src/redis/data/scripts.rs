@@ -11,10 +11,10 @@
 use larder_proto::resp::{Args, Owned, number::parse_i64, table::absent::Absent};
 
 use super::{
-    access::bytes,
     counters,
     errors::{NOT_INTEGER, Outcome, Refused},
     expiry,
+    joined::Whole,
     set::{self, Unit},
 };
 use crate::redis::ctx::{Class, Ctx};
@@ -160,7 +160,7 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 // The caller holds the key's stripe, so no other client can replace the token meanwhile.
 
 fn holds(ctx: &mut Ctx<'_>, key: &[u8], token: &[u8]) -> Outcome<bool> {
-    Ok(ctx.look_string(key)?.is_some_and(|entry| *bytes(&entry) == *token))
+    Ok(ctx.look_string(key)?.is_some_and(|entry| *Whole::of(&entry) == *token))
 }
 
 fn release(ctx: &mut Ctx<'_>, key: &[u8], token: &[u8]) -> Outcome {
