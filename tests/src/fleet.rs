@@ -48,7 +48,7 @@ impl Server {
         match self {
             Server::Memcached(server) => {
                 // The crawler passes over items that somebody has locked.
-                let mut ask = || server.connect().ask_crawler("lru_crawler metadump all");
+                let ask = || server.connect().ask_crawler("lru_crawler metadump all");
                 let listed = ask() + &ask();
                 let keys =
                     listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());

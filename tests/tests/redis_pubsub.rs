@@ -39,7 +39,7 @@ fn messages_of_two_publishers_reach_a_crowd_in_one_order() {
             assert_eq!(publisher.reply().text(), CROWD.to_string());
         }
     }
-    let mut heard = |client: &mut Resp<TcpStream>| -> Vec<String> {
+    let heard = |client: &mut Resp<TcpStream>| -> Vec<String> {
         (0..2 * EACH).map(|_| client.reply().items()[2].text()).collect()
     };
     let first = heard(&mut crowd[0]);
