@@ -279,6 +279,16 @@ impl<S: Read + Write> Resp<S> {
     }
 }
 
+/// Keys `name0`, `name1`, ...
+pub fn keys(name: &str, count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("{name}{n}")).collect()
+}
+
+/// A command of these words and one for each of so many.
+pub fn words<'a>(first: &[&'a str], more: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    first.iter().copied().chain(more.into_iter().map(String::as_str)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,14 +303,4 @@ mod tests {
             assert_eq!(Value::parse(&bytes[..cut]), None, "{cut}");
         }
     }
-}
-
-/// Keys `name0`, `name1`, ...
-pub fn keys(name: &str, count: usize) -> Vec<String> {
-    (0..count).map(|n| format!("{name}{n}")).collect()
-}
-
-/// A command of these words and one for each of so many.
-pub fn words<'a>(first: &[&'a str], more: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
-    first.iter().copied().chain(more.into_iter().map(String::as_str)).collect()
 }
