@@ -53,6 +53,17 @@ impl Admin {
         serde_json::from_slice(&answer.body).unwrap()
     }
 
+    /// The value of a metric; `name` includes its labels.
+    pub fn metric(&self, name: &str) -> u64 {
+        let metrics = self.get("/metrics");
+        let value = metrics
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+            .map(str::to_owned);
+        value.unwrap_or_else(|| panic!("{name}: {metrics:?}")).parse().unwrap()
+    }
+
     /// The counters above 0 of an object below `path`, by their names.
     #[track_caller]
     pub fn counts(&self, target: &str, path: &[&str]) -> Vec<(String, u64)> {

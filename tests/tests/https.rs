@@ -249,10 +249,16 @@ fn plain_requests_are_sent_to_https_but_for_purges() {
     assert_eq!(answer.get("location"), None);
     let purge = plain.ask("PURGE", "/a", &["Host: site.test"]);
     assert_ne!(purge.status, 308);
+    assert_eq!(purge.get("strict-transport-security"), None);
     let mut wire = connect(&larder, &papers);
     for _ in 0..2 {
         let answer = wire.get("/10", &[]);
         assert_eq!(answer.get("strict-transport-security"), Some("max-age=300"));
+    }
+    // Answers of Larder's own have it too: what the purge did, and the refusal of a bad request.
+    for (method, fields) in [("PURGE", &["Host: site.test"][..]), ("TRACE", &["Host: site.test"])] {
+        let answer = wire.ask(method, "/10", fields);
+        assert_eq!(answer.get("strict-transport-security"), Some("max-age=300"), "{method}");
     }
     // The body of a request that is sent elsewhere is not read as the next request.
     plain.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -4,7 +4,7 @@
 
 use larder_tests::helper::free_port;
 use larder_tests::memcache::client;
-use larder_tests::{Larder, Memcached, Papers, Redis, Resp, Wire, wait_for, wait_until};
+use larder_tests::{Admin, Larder, Memcached, Papers, Redis, Resp, Wire, wait_for, wait_until};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -95,7 +95,8 @@ fn a_client_without_tls_or_without_its_certificate_is_not_heard() {
     let (papers, clients) = (Papers::issue(), Papers::issue());
     clients.sign("app", "DNS:app");
     let lines = format!("client_ca = \"{}\"", clients.path("authority.pem"));
-    let larder = Larder::with_config(&config(&papers, "server", &lines));
+    let admin = "[admin]\nlisten = \"127.0.0.1:0\"\n";
+    let larder = Larder::with_config(&(config(&papers, "server", &lines) + admin));
     for face in ["memcached+tls", "redis+tls"] {
         let mut plain = Wire::connect(larder.face(face));
         plain.send("version\r\n");
@@ -110,9 +111,17 @@ fn a_client_without_tls_or_without_its_certificate_is_not_heard() {
     let redis = larder.face("redis+tls");
     let (well, said) = redis_cli(redis, &papers, &["ping"]);
     assert!(!well && !said.contains("PONG"), "{said}");
+    let metric = |name: &str, face: &str| {
+        Admin::of(&larder).metric(&format!("larder_object_tls_{name}_total{{face=\"{face}\"}}"))
+    };
+    wait_until("the failures to be counted", || {
+        metric("failures", "memcached") == 1 && metric("failures", "redis") == 2
+    });
+    assert_eq!((metric("handshakes", "memcached"), metric("handshakes", "redis")), (0, 0));
     let (cert, key) = (clients.path("app.pem"), clients.path("app.key"));
     let shown = ["--cert", &cert, "--key", &key, "ping"];
     assert_eq!(redis_cli(redis, &papers, &shown), (true, "PONG\n".to_owned()));
+    assert_eq!(metric("handshakes", "redis"), 1);
 }
 
 #[test]

@@ -31,20 +31,9 @@ fn larder(origin: &Origin, lines: &str) -> Larder {
     ))
 }
 
-/// What this metric says.
-fn metric(larder: &Larder, name: &str) -> u64 {
-    let metrics = Admin::of(larder).get("/metrics");
-    let value = metrics
-        .text()
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-        .map(str::to_owned);
-    value.unwrap_or_else(|| panic!("{name}: {metrics:?}")).parse().unwrap()
-}
-
 /// Bytes of copies.
 fn held(larder: &Larder) -> u64 {
-    metric(larder, "larder_http_sendfile_cache_bytes")
+    Admin::of(larder).metric("larder_http_sendfile_cache_bytes")
 }
 
 /// Asks so often that it has a copy.
@@ -161,7 +150,9 @@ fn a_client_that_leaves_in_the_middle_leaves_nothing_behind() {
         let mut wire = Wire::connect_narrow(larder.addr());
         wire.send_get("/1500000", &["Host: site.test"]).read_head();
     }
-    wait_until("the connections to be gone", || metric(&larder, "larder_http_connections") == 0);
+    wait_until("the connections to be gone", || {
+        Admin::of(&larder).metric("larder_http_connections") == 0
+    });
     assert!(get(larder.addr(), "/1500000").body == body(1_500_000, 0));
     assert!(held(&larder) < 2_000_000);
 }

@@ -84,6 +84,8 @@ pub(crate) struct ServeArgs {
     http: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--https"))]
     https: Vec<String>,
+    #[arg(long, help = flag_help("--http3"))]
+    http3: bool,
     #[arg(long, value_name = "FILE", help = flag_help("--cert"))]
     cert: Option<String>,
     #[arg(long, value_name = "FILE", help = flag_help("--key"))]
@@ -128,6 +130,7 @@ impl ServeArgs {
             threads: self.threads.clone(),
             http: self.http.clone(),
             https: self.https.clone(),
+            http3: self.http3,
             cert: self.cert.clone(),
             key: self.key.clone(),
             acme: self.acme.clone(),

@@ -26,6 +26,16 @@ figures! {
             touches: Counter "larder_object_touches", "The application refreshes many entries; harmless.";
             /// Entries evicted because memory was needed.
             evictions;
+            /// TLS handshakes that succeeded.
+            tls_handshakes: Counter "larder_object_tls_handshakes",
+                "Clients that connect for every request: persistent connections cost a fraction.";
+            /// TLS handshakes of clients that had a ticket.
+            tls_resumed: Counter "larder_object_tls_resumed",
+                "Good: these handshakes cost a fraction of a full one.";
+            /// Connections that ended before their TLS handshake was done.
+            tls_failures: Counter "larder_object_tls_failures",
+                "Clients without TLS at this port, without the authority of its certificate, or \
+                 without a certificate of their own where one is required.";
             /// Bytes received from clients.
             bytes_in: Counter "larder_object_received_bytes", "Larger or more values are written.";
             /// Bytes sent to clients.

@@ -172,7 +172,7 @@ struct Dropped {
     count: u64,
 }
 
-/// Time, duration, status, result, bytes, client, method, URL.
+/// Time, duration, status, result, bytes, client, protocol, method, URL.
 fn line_of(request: &LogLine, colours: bool) -> String {
     let status = Some(request.status).filter(|status| *status > 0);
     let status_shown = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
@@ -192,8 +192,14 @@ fn line_of(request: &LogLine, colours: bool) -> String {
     } else {
         ""
     };
+    // The first word is the version of TLS; the suite and the resumption are in the JSON.
+    let tls = request.tls.as_deref().and_then(|tls| tls.split(' ').next());
+    let protocol = match tls {
+        Some(tls) => format!("{}+{tls}", request.http_version),
+        None => request.http_version.clone(),
+    };
     format!(
-        "{} {:>6} {} {} {:>5} {} {} {}",
+        "{} {:>6} {} {} {:>5} {} {protocol} {} {}",
         text::clock(request.time_ms),
         text::time(Duration::from_micros(request.elapsed_us)),
         colour(of_status, format!("{status_shown:>3}")),
@@ -254,13 +260,18 @@ mod tests {
     #[test]
     fn lines_are_readable_and_harmless() {
         let json = r#"{"time_ms":1763647387042,"elapsed_us":12345,"client":"127.0.0.1","method":"GET",
-            "url":"http://a/\u001b[2J","status":503,"bytes":1536,"result":"TCP_MISS","new":1}"#;
+            "url":"http://a/\u001b[2J","status":503,"bytes":1536,"result":"TCP_MISS","http_version":"HTTP/1.1","new":1}"#;
         let request: LogLine = text::from_json(json.as_bytes()).expect("a request");
         let line = line_of(&request, false);
         assert_eq!(
             line,
-            "14:03:07.042 12.3ms 503 TCP_MISS               1.50K 127.0.0.1 GET http://a/\\x1b[2J"
+            "14:03:07.042 12.3ms 503 TCP_MISS               1.50K 127.0.0.1 HTTP/1.1 GET \
+             http://a/\\x1b[2J"
         );
+        let tls = Some("TLSv1.3 TLS_AES_128_GCM_SHA256 resumed".to_owned());
+        let request = LogLine { http_version: "HTTP/2".to_owned(), tls, ..request };
+        let line = line_of(&request, false);
+        assert!(line.contains(" 127.0.0.1 HTTP/2+TLSv1.3 GET "), "{line}");
         assert!(line_of(&request, true).contains("\x1b[31m503\x1b[0m \x1b[33mTCP_MISS "));
     }
 

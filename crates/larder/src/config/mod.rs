@@ -47,6 +47,7 @@ pub(crate) struct Flags {
     pub(crate) threads: Option<String>,
     pub(crate) http: Vec<String>,
     pub(crate) https: Vec<String>,
+    pub(crate) http3: bool,
     pub(crate) cert: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) acme: Option<String>,
@@ -133,6 +134,9 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         if let Some(table) = table {
             table.set_from_flag("listen", flag, addresses, report);
         }
+    }
+    if let Some(https) = flags.http3.then(|| root.table_mut("https")).flatten() {
+        https.set_from_flag("http3", "--http3", &["true".to_owned()], report);
     }
     let of_http =
         !flags.http.is_empty() || flags.access_log.is_some() || flags.access_log_format.is_some();

@@ -320,11 +320,12 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 17] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 18] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--http", Section::Http, "listen"),
     ("--https", Section::Https, "listen"),
+    ("--http3", Section::Https, "http3"),
     ("--cert", Section::Certificate, "cert"),
     ("--key", Section::Certificate, "key"),
     ("--acme", Section::Acme, "email"),

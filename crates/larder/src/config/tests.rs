@@ -38,6 +38,16 @@ fn said(loaded: &Loaded) -> Vec<String> {
 }
 
 #[test]
+fn http3_is_a_flag_of_a_listener_of_https() {
+    let https = vec!["127.0.0.1:0".to_owned()];
+    let loaded = with_flags("", origin_flag(Flags { https, http3: true, ..Flags::default() }));
+    let settings = loaded.settings.unwrap_or_else(|| panic!("{}", loaded.report));
+    assert!(settings.https.is_some_and(|https| https.http3));
+    let loaded = with_flags("", origin_flag(Flags { http3: true, ..Flags::default() }));
+    assert!(loaded.settings.is_none(), "{}", loaded.report);
+}
+
+#[test]
 fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
     let loaded = with_flags("", origin_flag(Flags::default()));
     let settings = loaded.settings.unwrap_or_else(|| panic!("{}", loaded.report));

@@ -27,6 +27,7 @@ pub(crate) fn answer(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool>
         content_type: "application/octet-stream",
         body: &authorization,
         location: None,
+        hsts: None,
         version,
         keep,
         head_only,

@@ -409,10 +409,7 @@ pub(super) fn end_head(
     origin: &[u8],
     keep: bool,
 ) {
-    // Never over plain HTTP (RFC 6797 section 7.2).
-    if exchange.request.peer.secure
-        && let Some(https) = &exchange.request.config.settings.https
-        && let Some(hsts) = &https.hsts
+    if let Some(hsts) = exchange.request.hsts()
         && field(origin, "strict-transport-security").is_none()
     {
         head.line("Strict-Transport-Security", hsts.as_bytes());

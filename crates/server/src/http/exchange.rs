@@ -66,9 +66,10 @@ impl<'a, 'r> Exchange<'a, 'r> {
 
     /// The request as far as an answer of our own depends on it. `keep`: another request may
     /// follow.
-    pub(crate) fn answered(&self, keep: bool) -> Answered {
+    pub(crate) fn answered(&self, keep: bool) -> Answered<'_> {
         let head = self.request.head;
-        Answered { version: head.version, keep, head_only: self.request.is_head() }
+        let (head_only, hsts) = (self.request.is_head(), self.request.hsts());
+        Answered { version: head.version, keep, head_only, hsts }
     }
 
     /// Sends what was composed.

@@ -146,11 +146,21 @@ fn answer(
         exchange.keep() && exchange.request.head.framing == larder_proto::http::BodyFraming::None;
     let content_type = if body.starts_with('{') { "application/json" } else { "text/plain" };
     let before = out.pending();
-    let Answered { version, head_only, .. } = exchange.answered(keep);
+    let Answered { version, head_only, hsts, .. } = exchange.answered(keep);
     let now = exchange.request.now();
     let body = format!("{body}\n");
-    OwnAnswer { status, now, content_type, body: &body, location: None, version, keep, head_only }
-        .write(out.scratch());
+    let answer = OwnAnswer {
+        status,
+        now,
+        content_type,
+        body: &body,
+        location: None,
+        hsts,
+        version,
+        keep,
+        head_only,
+    };
+    answer.write(out.scratch());
     let mut delivered = Delivered::own(status, out.pending() - before);
     (delivered.result, delivered.keep) = (result, keep);
     delivered.content_type = Some(content_type.as_bytes().to_vec());

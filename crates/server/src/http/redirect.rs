@@ -35,6 +35,8 @@ pub(crate) fn to_https(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<boo
         content_type: "text/plain",
         body: "",
         location: Some(&location),
+        // Never over plain HTTP (RFC 6797 section 7.2).
+        hsts: None,
         version,
         keep,
         head_only,

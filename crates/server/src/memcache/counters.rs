@@ -4,6 +4,8 @@
 //! The names are memcached's (protocol.txt, "General-purpose statistics"). The code that executes a
 //! command counts it.
 
+use crate::object::TlsCounters;
+
 larder_metrics::counters! {
     /// Counters of one worker since its start.
     pub(crate) struct Counters {
@@ -76,5 +78,9 @@ larder_metrics::counters! {
         log_written,
         /// Keys visited by `lru_crawler` and other walks.
         walked,
+    }
+    with {
+        /// Of connections over TLS.
+        tls: TlsCounters,
     }
 }

@@ -38,6 +38,8 @@ impl object::Face for Face {
             }
             Event::Paused(now) => self.pause(now),
             Event::Resumed(now) => self.resume(now),
+            Event::Secured { resumed } => self.counters.tls.secured(resumed),
+            Event::Unsecured => self.counters.tls.failures.one(),
             Event::Ended(End::Idle | End::Late) => self.counters.idle_kicks.one(),
             Event::Ended(_) => {}
         }

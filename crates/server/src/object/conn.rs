@@ -11,7 +11,7 @@
 use std::{io, rc::Rc, sync::Arc};
 
 use self::{batch::Batch, begun::Begun, jam::Jam};
-use super::{Client, Limits, Session, WINDOW};
+use super::{Client, Limits, Session, WINDOW, face::Event};
 use crate::room::{Held, Place};
 use crate::{
     clock::Ms,
@@ -114,12 +114,18 @@ pub(crate) trait Admission {
     /// The present limits.
     fn limits(&self) -> Limits;
 
+    /// For the face's statistics.
+    fn count(&self, event: Event);
+
     /// The connection of this client is gone.
     fn left(&self, client: &Client, end: End);
 }
 
 impl<S> Drop for Conn<S> {
     fn drop(&mut self) {
+        if self.socket.stream.is_handshaking() {
+            self.admission.count(Event::Unsecured);
+        }
         self.admission.left(&self.client, self.end);
     }
 }
@@ -148,7 +154,12 @@ impl<S: Session + 'static> Connection for Conn<S> {
         if self.client.is_killed() {
             return Next::Task(Err(Ended::Closed));
         }
-        match self.read() {
+        let read = self.read();
+        if let Some(handshake) = self.socket.stream.take_handshake() {
+            let resumed = handshake.negotiated.is_some_and(|negotiated| negotiated.resumed);
+            self.admission.count(Event::Secured { resumed });
+        }
+        match read {
             Some(Ok(Woken::Bytes(received))) => {
                 self.socket.watch.busy();
                 self.received = small(received);

@@ -72,6 +72,13 @@ pub(crate) enum Event {
     Paused(u64),
     /// It waits no more. When, in microseconds.
     Resumed(u64),
+    /// A handshake of TLS has succeeded.
+    Secured {
+        /// The client had a ticket.
+        resumed: bool,
+    },
+    /// A connection has ended before its handshake of TLS was done.
+    Unsecured,
     /// A connection has ended.
     Ended(End),
 }
@@ -234,6 +241,10 @@ fn refuse(stream: &Stream, refusal: &[u8]) {
 impl<F: Face> Admission for FaceAcceptor<F> {
     fn limits(&self) -> Limits {
         self.limits.get()
+    }
+
+    fn count(&self, event: Event) {
+        self.face.count(event);
     }
 
     /// A client leaves its face's list when its connection ends, whatever way.

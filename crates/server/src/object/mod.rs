@@ -10,11 +10,13 @@ pub(crate) mod conn;
 pub(crate) mod face;
 pub(crate) mod hot;
 pub(crate) mod stop;
+mod tls_counters;
 pub(crate) mod turn_time;
 
 pub(crate) use client::{Client, Clients, Peer};
 pub(crate) use conn::End;
 pub(crate) use face::{Face, Shared};
+pub(crate) use tls_counters::TlsCounters;
 pub(crate) use turn_time::TurnTime;
 
 use crate::{clock::Ms, net::out::Out};

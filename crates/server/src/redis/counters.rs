@@ -7,7 +7,7 @@ use larder_metrics::Counter;
 use larder_proto::resp::table::Command;
 use parking_lot::Mutex;
 
-use crate::object::hot::Hot;
+use crate::object::{TlsCounters, hot::Hot};
 
 use super::dispatch::COMMANDS;
 
@@ -86,6 +86,8 @@ larder_metrics::counters! {
         acl_access_denied_auth,
     }
     with {
+        /// Of connections over TLS.
+        tls: TlsCounters,
         /// By command.
         commands: Commands,
         /// By error code.

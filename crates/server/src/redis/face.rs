@@ -22,6 +22,8 @@ impl object::Face for Face {
             Event::Accepted => self.counters.total_connections_received.one(),
             Event::Refused => self.counters.rejected_connections.one(),
             Event::Ended(End::Stalled | End::Late) => self.counters.stalled_connections.one(),
+            Event::Secured { resumed } => self.counters.tls.secured(resumed),
+            Event::Unsecured => self.counters.tls.failures.one(),
             Event::Paused(_) | Event::Resumed(_) | Event::Ended(_) => {}
         }
     }

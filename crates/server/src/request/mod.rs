@@ -238,6 +238,13 @@ impl<'a, 'r> Request<'a, 'r> {
         })
     }
 
+    /// The value of `Strict-Transport-Security` in the answer. None: there is none, or the client
+    /// came by plain HTTP, where no answer has it (RFC 6797 section 7.2).
+    pub(crate) fn hsts(&self) -> Option<&str> {
+        let https = self.config.settings.https.as_ref().filter(|_| self.peer.secure)?;
+        https.hsts.as_deref()
+    }
+
     /// The host, as the origin is told: spelled as in the key, so that an odd spelling changes
     /// nothing for others.
     pub(crate) fn host(&self) -> Option<String> {

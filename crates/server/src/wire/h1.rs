@@ -171,6 +171,8 @@ pub(crate) struct OwnAnswer<'a> {
     pub(crate) body: &'a str,
     /// Another place of the resource.
     pub(crate) location: Option<&'a str>,
+    /// The value of `Strict-Transport-Security`, for a client whose way here is secure.
+    pub(crate) hsts: Option<&'a str>,
     pub(crate) version: Version,
     /// The connection goes on.
     pub(crate) keep: bool,
@@ -187,6 +189,9 @@ impl OwnAnswer<'_> {
         head.line("Server", b"larder");
         if let Some(location) = self.location {
             head.line("Location", location.as_bytes());
+        }
+        if let Some(hsts) = self.hsts {
+            head.line("Strict-Transport-Security", hsts.as_bytes());
         }
         let bodied = has_body(false, self.status);
         if bodied {

@@ -155,6 +155,8 @@ impl Admission for Admitted {
         self.0
     }
 
+    fn count(&self, _: Event) {}
+
     fn left(&self, _: &Client, end: End) {
         let tell = self.1.take().expect("dropped once");
         let _ = tell.send(end);

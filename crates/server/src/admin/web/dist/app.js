@@ -1382,7 +1382,7 @@ function log(inspect2) {
     clear
   );
   const body = h("tbody");
-  const heads = ["Time", "Took", "Status", "Result", "Bytes", "Method", "URL", "Client"];
+  const heads = ["Time", "Took", "Status", "Result", "Bytes", "Protocol", "Method", "URL", "Client"];
   const table = h("table", { "aria-label": "Requests, newest first" }, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), body);
   const state2 = h("p", { class: "empty", role: "status" }, "Start shows requests as they are answered, newest first.");
   made.body.append(form, state2, h("div", { class: "table log-rows", tabindex: 0, role: "region", "aria-label": "Live log" }, table));
@@ -1467,6 +1467,7 @@ function row(line, inspect2) {
     h("td", { class: bad }, String(line.status)),
     h("td", { title: line.result }, line.outcome),
     h("td", { class: "n" }, bytes(line.bytes)),
+    h("td", { title: line.tls ?? "no TLS" }, line.http_version),
     h("td", {}, line.method),
     h("td", { class: "url", title: line.url }, link),
     h("td", {}, line.client)

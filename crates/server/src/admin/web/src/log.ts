@@ -41,7 +41,7 @@ export function log(inspect: (url: string) => void): Log {
         clear,
     );
     const body = h('tbody');
-    const heads = ['Time', 'Took', 'Status', 'Result', 'Bytes', 'Method', 'URL', 'Client'];
+    const heads = ['Time', 'Took', 'Status', 'Result', 'Bytes', 'Protocol', 'Method', 'URL', 'Client'];
     const table = h('table', { 'aria-label': 'Requests, newest first' }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col' }, head)))), body);
     const state = h('p', { class: 'empty', role: 'status' }, 'Start shows requests as they are answered, newest first.');
     made.body.append(form, state, h('div', { class: 'table log-rows', tabindex: 0, role: 'region', 'aria-label': 'Live log' }, table));
@@ -128,6 +128,7 @@ function row(line: LogLine, inspect: (url: string) => void): HTMLElement {
         h('td', { class: bad }, String(line.status)),
         h('td', { title: line.result }, line.outcome),
         h('td', { class: 'n' }, f.bytes(line.bytes)),
+        h('td', { title: line.tls ?? 'no TLS' }, line.http_version),
         h('td', {}, line.method),
         h('td', { class: 'url', title: line.url }, link),
         h('td', {}, line.client),

@@ -295,6 +295,12 @@ export type Objects = {
     touches: number,
     /** Entries evicted because memory was needed. */
     evictions: number,
+    /** TLS handshakes that succeeded. */
+    tls_handshakes: number,
+    /** TLS handshakes of clients that had a ticket. */
+    tls_resumed: number,
+    /** Connections that ended before their TLS handshake was done. */
+    tls_failures: number,
     /** Bytes received from clients. */
     bytes_in: number,
     /** Bytes sent to clients. */
