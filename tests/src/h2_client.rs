@@ -190,14 +190,17 @@ impl H2 {
     /// Sends a part of a body, as windows allow. `last`: it ends there.
     #[track_caller]
     pub fn send_part(&self, stream: &mut SendStream<Bytes>, mut body: &[u8], last: bool) {
+        let empty = body.is_empty();
         while !body.is_empty() {
             stream.reserve_capacity(body.len());
             let room = self.wait(std::future::poll_fn(|cx| stream.poll_capacity(cx)));
             let room = room.expect("an open stream").expect("capacity").min(body.len());
-            stream.send_data(Bytes::copy_from_slice(&body[..room]), false).unwrap();
+            let piece = Bytes::copy_from_slice(&body[..room]);
             body = &body[room..];
+            // The end in a frame of its own could come after the answer, on a closed stream.
+            stream.send_data(piece, last && body.is_empty()).unwrap();
         }
-        if last {
+        if last && empty {
             stream.send_data(Bytes::new(), true).unwrap();
         }
     }
