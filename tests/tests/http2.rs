@@ -318,6 +318,22 @@ fn a_websocket_takes_a_stream_of_its_own() {
 }
 
 #[test]
+fn a_page_is_no_websocket() {
+    let origin = Origin::start(|seen, reply| match seen.path() {
+        "/page" => reply.ok(&[], "page"),
+        "/empty" => reply.raw("HTTP/1.1 204 No Content\r\n\r\n"),
+        _ => reply.raw("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"),
+    });
+    let larder = larder(&origin, "");
+    let client = H2::connect(larder.addr());
+    for (path, status) in [("/page", 502), ("/empty", 502), ("/no", 403)] {
+        let open = client.open("websocket", path);
+        assert_eq!(client.end(open).unwrap().status, status, "{path}");
+    }
+    assert_eq!(client.get("/page").text(), "page");
+}
+
+#[test]
 fn early_hints_come_while_a_page_is_asked_for_again() {
     let gate = Arc::new(Gate::closed());
     let wait = gate.clone();

@@ -1,10 +1,13 @@
 //! Requests that are passed to the origin, past the cache.
 
 use larder_metrics::Outcome;
-use larder_proto::{http::BodyFraming, rules::Forward};
+use larder_proto::{
+    http::BodyFraming,
+    rules::{ErrorCause, Forward},
+};
 
 use crate::{
-    fetch::{self, FetchResult},
+    fetch::{self, FetchResult, Reply, Source},
     http::{
         body::{BodyError, Incoming},
         debug,
@@ -15,6 +18,7 @@ use crate::{
     },
     net::{out::Out, socket::Ended},
     origin::RequestBody,
+    page::flight::Failure,
     request::route::{Refusal, Route},
     wire::Wire,
 };
@@ -106,6 +110,23 @@ fn body_failed(
     Ok(false)
 }
 
+/// The origin did not switch to the protocol that a stream was opened for.
+const NOT_SWITCHED: Failure = Failure {
+    cause: ErrorCause::Status(502),
+    status: 502,
+    why: "the site behind this cache did not switch protocols",
+};
+
+/// The stream was opened for another protocol, and the origin sent a page: to the client its
+/// status, 2xx, would say that the stream speaks that protocol (RFC 8441 section 5).
+fn poses_as_tunnel(exchange: &Exchange<'_, '_>, reply: &Reply) -> bool {
+    let request = &exchange.request;
+    request.head.version.has_streams()
+        && request.upgrade().is_some()
+        && (200..300).contains(&reply.answer.status)
+        && !matches!(reply.source, Source::Tunnel(..))
+}
+
 /// The answer to a passed request.
 async fn passed(
     wire: Wire<'_>,
@@ -118,6 +139,9 @@ async fn passed(
     let (send, interim) = fetch::interim();
     let fetch = fetch::pass(&exchange.request, route, body, send);
     match exchange.wait(wire, out, fetch, interim).await? {
+        FetchResult::Response(reply) if poses_as_tunnel(exchange, &reply) => {
+            Ok(Done::Answered { keep: refuse::failure(exchange, out, &NOT_SWITCHED) })
+        }
         FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
             fetch::invalidate(&exchange.request, route, &reply).await;

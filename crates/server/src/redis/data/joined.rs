@@ -30,7 +30,9 @@ impl<'e> Whole<'e> {
 
     fn join(entry: &Entry<'_>) -> Self {
         let mut joined = BUFFER.take();
-        joined.reserve(entry.len() as usize);
+        // All of it at once, since a hash that grows would outgrow the buffer again and again. The
+        // system gives memory to the touched part alone.
+        joined.reserve_exact(KEPT.max(entry.len() as usize));
         entry.chunks().for_each(|chunk| joined.extend_from_slice(chunk));
         Self::Joined(joined)
     }
