@@ -135,7 +135,7 @@ impl Reactor {
         Ok(Rc::new(Self { epoll, sources, clock, polled_at, round, in_round }))
     }
 
-    /// Time of the last poll, in microseconds: the time of arrival of all bytes of a round.
+    /// Time of the last poll, in microseconds: the time of arrival of all bytes that it reported.
     pub(crate) fn polled_at(&self) -> u64 {
         self.polled_at.get()
     }
@@ -170,13 +170,15 @@ impl Reactor {
                 let polled = self.poll_sockets(&mut events, &mut done)?;
                 done.commands += 1;
                 backoff.note(polled);
-                while !self.round.answer(&mut done) {
-                    self.in_round.set(false);
-                    yield_now().await;
-                    self.in_round.set(true);
-                    done = Work::default();
-                }
+                let all_answered = self.round.answer(&mut done);
                 self.in_round.set(false);
+                if !all_answered {
+                    // Others join what is left of the round: clients that always have sent more
+                    // would keep it going for ever.
+                    yield_now().await;
+                    done = Work::default();
+                    continue;
+                }
                 match polled {
                     Polled::Full => yield_now().await,
                     Polled::Received if !done.task && backoff.allows(events.len()) => {}

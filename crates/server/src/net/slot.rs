@@ -78,9 +78,21 @@ pub(crate) trait Resting {
 pub(crate) struct Slot<C> {
     /// `None` while a task has it, or when it is over.
     conn: Cell<Option<Box<C>>>,
-    /// It has received bytes, and waits for its round.
-    joined: Cell<bool>,
+    joined: Cell<Joined>,
+    /// When the bytes came that it joined the round for, in microseconds.
+    came: Cell<u64>,
     reactor: Rc<Reactor>,
+}
+
+/// Whether a connection waits for its round.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Joined {
+    #[default]
+    No,
+    /// It has received bytes.
+    Received,
+    /// It receives when its turn comes: until then it needs no buffer.
+    Unreceived,
 }
 
 impl<C: Connection> Slot<C> {
@@ -89,6 +101,7 @@ impl<C: Connection> Slot<C> {
         let slot = Rc::new(Slot {
             conn: Cell::default(),
             joined: Cell::default(),
+            came: Cell::default(),
             reactor: reactor.clone(),
         });
         let told: Weak<Self> = Rc::downgrade(&slot);
@@ -102,9 +115,7 @@ impl<C: Connection> Slot<C> {
         match settled(&mut *conn, next) {
             Next::Rest => self.conn.set(Some(conn)),
             Next::Answer if self.reactor.in_round.get() => {
-                self.conn.set(Some(conn));
-                self.joined.set(true);
-                self.reactor.clone().round.join(self);
+                self.join(conn, Joined::Received);
             }
             next @ (Next::Answer | Next::Task(_)) => {
                 spawn_local(self.proceed(conn, next));
@@ -113,6 +124,13 @@ impl<C: Connection> Slot<C> {
             Next::Close => {}
         }
         false
+    }
+
+    fn join(self: Rc<Self>, conn: Box<C>, joined: Joined) {
+        self.conn.set(Some(conn));
+        self.joined.set(joined);
+        self.came.set(self.reactor.polled_at());
+        self.reactor.clone().round.join(self);
     }
 
     /// Works on a connection until it rests or is over. Requests that have come meanwhile are
@@ -142,9 +160,13 @@ impl<C: Connection> Slot<C> {
     }
 
     fn answer_now(self: Rc<Self>) -> Work {
-        self.joined.set(false);
+        let joined = self.joined.take();
         let Some(mut conn) = self.conn.take() else { return Work::default() };
-        let (mut work, next) = conn.answer(self.reactor.polled_at());
+        let next = if joined == Joined::Unreceived { conn.receive() } else { Next::Answer };
+        let (mut work, next) = match next {
+            Next::Answer => conn.answer(self.came.get()),
+            other => (Work { commands: 1, ..Work::default() }, other),
+        };
         work.task = self.follow(conn, next);
         work
     }
@@ -174,9 +196,13 @@ pub(super) fn guard<T: Default>(work: impl FnOnce() -> T) -> T {
 impl<C: Connection> Readable for Slot<C> {
     fn readable(self: Rc<Self>) -> bool {
         let Some(mut conn) = self.conn.take() else { return false };
-        if self.joined.get() {
+        if self.joined.get() != Joined::No {
             // New bytes stay in the socket until the round is over.
             self.conn.set(Some(conn));
+            return true;
+        }
+        if self.reactor.round.is_crowded() && self.reactor.in_round.get() {
+            self.join(conn, Joined::Unreceived);
             return true;
         }
         guard(|| {
@@ -189,7 +215,7 @@ impl<C: Connection> Readable for Slot<C> {
 
 impl<C: Connection> Resting for Slot<C> {
     fn look(self: Rc<Self>) {
-        if self.joined.get() {
+        if self.joined.get() != Joined::No {
             return;
         }
         if let Some(mut conn) = self.conn.take() {
@@ -244,7 +270,11 @@ mod tests {
         },
     };
 
-    /// Echoes each piece. `t...`: from a task; `p...`: panics; `q...`: closes.
+    /// Rounds in which a client of the test always has sent more.
+    const STREAMED: usize = 1000;
+
+    /// Echoes each piece. `t...`: from a task; `p...`: panics; `q...`: closes; `s...`: the client
+    /// always has sent more, and the answer takes a whole turn.
     struct Echo {
         socket: Socket,
         received: Vec<u8>,
@@ -272,6 +302,10 @@ mod tests {
                 b't' => return (Work::default(), Next::Task(())),
                 b'p' => panic!("as it was asked to"),
                 b'q' => Next::Close,
+                b's' if self.tasks.get() < STREAMED => {
+                    self.tasks.set(self.tasks.get() + 1);
+                    return (Work { bytes: 1 << 30, ..Work::default() }, Next::Answer);
+                }
                 _ => Next::Rest,
             };
             self.socket.stream.try_write(&std::mem::take(&mut self.received)).expect("sent");
@@ -354,6 +388,25 @@ mod tests {
                     assert_eq!(far.next().await, if number % 2 == 0 { "round" } else { "Task" });
                     assert_eq!(far.tasks.get(), if number % 2 == 0 { 0 } else { round + 1 });
                 }
+            }
+        });
+    }
+
+    #[test]
+    fn clients_that_always_have_sent_more_do_not_keep_others_out() {
+        run(|conns| async move {
+            // More than receive for one round.
+            let mut streaming: Vec<_> = (0..100).map(|_| Far::open(&conns, 0)).collect();
+            let mut other = Far::open(&conns, 0);
+            streaming.iter_mut().for_each(|far| far.send("streams"));
+            while streaming.iter().any(|far| far.tasks.get() == 0) {
+                yield_now().await;
+            }
+            other.send("hello");
+            assert_eq!(other.next().await, "hello");
+            assert!(streaming.iter().all(|far| far.tasks.get() < STREAMED));
+            for far in &mut streaming {
+                assert_eq!(far.next().await, "streams");
             }
         });
     }
