@@ -319,10 +319,12 @@ fn a_websocket_takes_a_stream_of_its_own() {
 
 #[test]
 fn a_page_is_no_websocket() {
-    let origin = Origin::start(|seen, reply| match seen.path() {
-        "/page" => reply.ok(&[], "page"),
-        "/empty" => reply.raw("HTTP/1.1 204 No Content\r\n\r\n"),
-        _ => reply.raw("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"),
+    let origin = Origin::start(|seen, reply| {
+        match seen.path() {
+            "/page" => reply.ok(&[], "page"),
+            "/empty" => reply.raw("HTTP/1.1 204 No Content\r\n\r\n"),
+            _ => reply.raw("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"),
+        };
     });
     let larder = larder(&origin, "");
     let client = H2::connect(larder.addr());

@@ -275,6 +275,8 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
         Effect::Maxmemory if one == "0" => {}
         Effect::Maxmemory => typed.memory = size(0, u64::MAX)?,
         Effect::Policy => typed.face.no_evictions = policy(one)?,
+        // An empty one is none, as with Redis; a forgotten one is not.
+        Effect::Password if values.len() != 1 => return Err("a password".to_owned()),
         Effect::Password => typed.face.password = Secret::new(one.as_bytes()),
         Effect::Databases => typed.face.databases = count(1, 16)?,
         Effect::Clients => typed.face.connections = count(1, 1_000_000)?,
@@ -412,6 +414,16 @@ mod tests {
         assert_eq!((face.databases, face.connections, face.backlog), (16, 10_000, 511));
         assert_eq!((face.bulk, face.subscriber_buffer), (512 << 20, 32 << 20));
         assert_eq!(face.slowlog_micros, Some(10_000));
+    }
+
+    #[test]
+    fn a_password_that_is_forgotten_is_not_none() {
+        let password = |arguments: &[&str]| face(arguments).password;
+        assert!(password(&["--requirepass", "secret"]).is_some());
+        assert!(password(&["--requirepass", ""]).is_none());
+        for wrong in [&["--requirepass"][..], &["--requirepass", "two", "words"]] {
+            assert!(of(wrong).is_err_and(|error| error.contains("a password")), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,15 @@ fn said(loaded: &Loaded) -> Vec<String> {
 }
 
 #[test]
+fn announced_lines_are_none_that_end_an_answer() {
+    for line in ["Content-Length: 5", "transfer-encoding: chunked", "Connection: close"] {
+        let text = format!("[http]\nannounce = \"{line}\"\n[[site]]\norigin = \"http://a\"\n");
+        let said = said(&of(&text));
+        assert!(said[0].contains("not of the message itself"), "{line}: {said:?}");
+    }
+}
+
+#[test]
 fn http3_is_a_flag_of_a_listener_of_https() {
     let https = vec!["127.0.0.1:0".to_owned()];
     let loaded = with_flags("", origin_flag(Flags { https, http3: true, ..Flags::default() }));

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv6Addr, path::PathBuf, time::Duration};
 
-use larder_proto::units;
+use larder_proto::{rules::strip::is_hop_by_hop, units};
 use larder_server::settings::{Glob, Listen, StatusTtl};
 
 pub(crate) use units::{Expected, address, show_duration, show_size, size};
@@ -186,7 +186,17 @@ pub(crate) fn header_line(text: &str) -> Result<String, Expected> {
     if !is_token(name) || value.is_empty() || !printable {
         return Err(expected());
     }
+    // A second one would contradict the first, and end the answer somewhere else.
+    if is_hop_by_hop(name) || is_of_content(name) {
+        return Err(format!("a header line that is not of the message itself, as {name} is"));
+    }
     Ok(format!("{name}: {value}"))
+}
+
+/// Whether a field says where the content of an answer ends, or how to read it.
+fn is_of_content(name: &str) -> bool {
+    let names = ["content-length", "content-range", "content-encoding"];
+    names.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
 /// The media type of files by extension: `wasm=application/wasm`.
