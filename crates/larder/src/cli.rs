@@ -95,7 +95,7 @@ pub(crate) struct ServeArgs {
     #[arg(long = "name", value_name = "HOST", help = flag_help("--name"))]
     names: Vec<String>,
     #[arg(long, value_name = "URL", help = flag_help("--origin"))]
-    origin: Option<String>,
+    origin: Vec<String>,
     #[arg(long, value_name = "DIR", help = flag_help("--root"))]
     root: Option<String>,
     #[arg(long, value_name = "NAME", help = flag_help("--preset"))]

@@ -110,6 +110,7 @@ fn heading(section: Section) -> &'static str {
         Section::Tracing => "`[tracing]`",
         Section::Site => "`[[site]]`",
         Section::Origin => "`origin` of a site",
+        Section::Health => "`health` of an origin",
         Section::Purge => "`purge` of a site",
         Section::Rule => "Rules: `[[site.rule]]`",
         Section::Refresh => "`refresh` of a site or rule",
@@ -168,6 +169,10 @@ fn about_others(section: Section) -> &'static str {
             "Several Larders share whole pages through memcached or Valkey servers; \
              [remote.md](remote.md) describes how to set them up, and the effects of a failure. \
              `remote = false` in a `[[site]]` excludes its pages."
+        }
+        Section::Health => {
+            "`health = \"/ping\"`, or `health = { path = \"/ping\", interval = \"1s\" }`: every server of \
+             the origin is asked, by one thread for all."
         }
         Section::Debug => {
             "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules of \

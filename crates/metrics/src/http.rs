@@ -244,6 +244,18 @@ figures! {
             /// Requests to the origin.
             requests: Counter "larder_origin_requests",
                 "The cache helps less: see `larder_http_forwarded_total` and `larder_http_not_stored_total`.";
+            /// Requests that failed there and were sent to another server of the same origin.
+            sent_elsewhere: Counter "larder_origin_sent_elsewhere",
+                "This server fails where others answer: its log, `larder_origin_failures_total`.";
+            /// Requests to it now, until their answers are complete.
+            under_way: Gauge "larder_origin_requests_under_way",
+                "The origin has become slow, or is asked more; `max_requests` is the limit.";
+            /// Servers of this name: one, or an origin of several sites.
+            servers: Gauge "larder_origin_servers", "More settings with this server.";
+            /// Those of them that get requests: not taken out for failures in a row.
+            healthy: Gauge "larder_origin_healthy",
+                "A server came back; fewer than `larder_origin_servers`: it fails, see \
+                 `larder_origin_failures_total`.";
             /// Connections closed because the origin sent bytes that nobody had asked for, behind
             /// an answer or before a request.
             unasked: Counter "larder_origin_unasked",

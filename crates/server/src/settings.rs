@@ -23,6 +23,8 @@ mod acme;
 mod admin;
 mod client_auth;
 mod fastcgi;
+mod group;
+mod handling;
 mod https;
 mod objects;
 mod patterns;
@@ -36,6 +38,8 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use client_auth::{ClientAuth, ClientAuthError};
 pub use fastcgi::{FastCgiSettings, Release};
+pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
+pub use handling::{FieldEdit, Handling, Redirect};
 pub use https::{
     Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TICKET_KEY_BYTES,
     TlsVersion,
@@ -284,7 +288,7 @@ pub struct Site {
     /// Empty: any host that no other site has.
     pub hosts: Vec<HostPattern>,
     /// The source of its pages.
-    pub origin: Arc<OriginSettings>,
+    pub origin: Arc<OriginGroup>,
     /// The permission to purge.
     pub purge: Permission,
     /// Its pages are shared through the servers of the remote tier.
@@ -309,6 +313,12 @@ impl Site {
             return Some(0);
         }
         self.hosts.iter().filter_map(|pattern| pattern.rank(host)).max()
+    }
+
+    /// The origins of its pages: its own, and those of rules.
+    pub fn origins(&self) -> impl Iterator<Item = &Arc<OriginGroup>> {
+        let of_rules = self.rules.iter().filter_map(|rule| rule.action.handling.origin.as_ref());
+        std::iter::once(&self.origin).chain(of_rules)
     }
 
     /// The policy for one request. Borrowed when no rule or a single rule matches (the hit path
@@ -364,7 +374,7 @@ impl OriginScheme {
     }
 }
 
-/// The origin of a site, with its time limits.
+/// One server of an origin, with its time limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginSettings {
     /// Its protocol.
@@ -374,6 +384,8 @@ pub struct OriginSettings {
     pub host: String,
     /// TCP port; 0 for a unix socket and for files.
     pub port: u16,
+    /// Its address; None: the name is looked up for each connection.
+    pub address: Option<SocketAddr>,
     /// Connections to it begin with a header of the PROXY protocol, which names no client: each is
     /// for requests of many.
     pub proxy_protocol: Option<proxy_protocol::Version>,
@@ -391,6 +403,8 @@ pub struct OriginSettings {
     pub max_connections: usize,
     /// Requests waiting for a connection, per worker thread; the next one gets 503.
     pub max_waiting: usize,
+    /// Time limit for the wait for a connection, then 503.
+    pub max_wait: Duration,
     /// Idle connections kept, per worker thread.
     pub idle_connections: usize,
     /// Time for which an idle connection is kept.
@@ -422,6 +436,7 @@ impl Default for OriginSettings {
             scheme: OriginScheme::Http,
             host: "127.0.0.1".to_owned(),
             port: 80,
+            address: None,
             proxy_protocol: None,
             host_header: None,
             connect_timeout: Duration::from_secs(3),
@@ -430,6 +445,7 @@ impl Default for OriginSettings {
             total_timeout: Duration::from_secs(3600),
             max_connections: 128,
             max_waiting: 1024,
+            max_wait: Duration::from_secs(60),
             idle_connections: 32,
             idle_timeout: Duration::from_secs(30),
         }

@@ -179,6 +179,7 @@ impl Faces {
             request::pages::Pages::new(shared, store, conns.clock, counters, settings, remote);
         if number == 0 {
             request::journal::start(&pages).map_err(io::Error::other)?;
+            pages.watch_origins();
         }
         let worker = http::worker::Worker::new(pages, conns.clone()).map_err(io::Error::other)?;
         let plain = listeners.into_iter().map(|listener| (listener, false));

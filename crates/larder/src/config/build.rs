@@ -10,9 +10,10 @@ use std::{
 };
 
 use larder_server::settings::{
-    AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, KeyField,
-    Limits, LogFormat, MAX_RULES, Matcher, Net, Pattern, Permission, RefreshPattern, Rule,
-    RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
+    AccessLogSettings, CacheAction, CookiePattern, FieldEdit, Glob, Handling, HostPattern,
+    HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup, Pattern,
+    Permission, RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
+    Unframed,
 };
 
 use super::{
@@ -165,6 +166,7 @@ fn site(
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
     for rule in values.tables("rule").iter().chain(of_preset) {
         let mut action = self::action(rule);
+        action.handling.origin = origin_of(rule, directory, report);
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
@@ -176,7 +178,7 @@ fn site(
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), HostPattern::to_string),
         hosts,
-        origin: Arc::new(origin::origin(&values.table("origin"), directory, report)?),
+        origin: Arc::new(origin::group(&values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
@@ -184,6 +186,12 @@ fn site(
         defaults: Arc::new(defaults),
         rules,
     })
+}
+
+/// The origin of a rule.
+fn origin_of(rule: &Values, directory: &Path, report: &mut Report) -> Option<Arc<OriginGroup>> {
+    let origin = rule.is_set("origin").then(|| rule.table("origin"))?;
+    origin::group(&origin, directory, report).map(Arc::new)
 }
 
 fn preset(values: &Values, report: &mut Report) -> Option<Values> {
@@ -240,6 +248,20 @@ fn action(values: &Values) -> RuleAction {
             vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
             unframed: values.maybe::<String>("unframed").as_deref().map(unframed),
         },
+        handling: handling(values),
+    }
+}
+
+fn handling(values: &Values) -> Handling {
+    let prefix = |name| values.maybe::<String>(name).map(Arc::from);
+    let edits = |name| values.maybe_list::<FieldEdit>(name).map(Arc::from);
+    Handling {
+        strip_prefix: prefix("strip_prefix"),
+        add_prefix: prefix("add_prefix"),
+        request_fields: edits("request_fields"),
+        response_fields: edits("response_fields"),
+        redirect: values.maybe("redirect").map(Arc::new),
+        ..Handling::default()
     }
 }
 
@@ -418,12 +440,14 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
         report.warn(problem.fix("more of it, fewer threads, or 0"));
     }
     for site in &settings.sites {
-        let origin: Option<IpAddr> = site.origin.host.parse().ok();
         let own = |address: &std::net::SocketAddr| {
-            address.port() == site.origin.port
-                && origin.is_some_and(|ip| {
-                    ip == address.ip() || (ip.is_loopback() && address.ip().is_unspecified())
-                })
+            site.origins().flat_map(|origin| &origin.members).any(|member| {
+                let origin: Option<IpAddr> = member.origin.host.parse().ok();
+                address.port() == member.origin.port
+                    && origin.is_some_and(|ip| {
+                        ip == address.ip() || (ip.is_loopback() && address.ip().is_unspecified())
+                    })
+            })
         };
         if settings.http.listen.iter().any(own) {
             let message = format!("the origin of the site \"{}\" is this server itself", site.name);

@@ -3,14 +3,15 @@
 use std::{path::PathBuf, time::Duration};
 
 use larder_server::settings::{
-    Candidate, CookiePattern, Glob, HostPattern, KeyField, Listen, Net, Pattern, StatusTtl,
+    Balance, Candidate, CookiePattern, FieldEdit, Glob, HostPattern, KeyField, Listen, Net,
+    Pattern, Redirect, StatusTtl,
 };
 use regex::Regex;
 
 use super::{
     options::{Kind, Opt},
     problem::nearest,
-    value::{self, OriginUrl},
+    value::{self, MemberUrl, OriginUrl},
 };
 
 /// One value of an option, in its own type.
@@ -29,10 +30,15 @@ pub(crate) enum Item {
     Regex(Regex),
     HeaderMatch(String, Glob),
     Origin(OriginUrl),
+    Member(MemberUrl),
+    Balance(Balance),
+    FieldEdit(FieldEdit),
+    Redirect(Redirect),
     Candidate(Candidate),
     Param(String, Option<String>),
     MediaType(String, String),
     StatusTtl(StatusTtl),
+    Statuses(u16, u16),
     Parameter(Pattern),
     RemoteServer(larder_client::Server),
 }
@@ -55,6 +61,7 @@ macro_rules! from_item {
 from_item! {
     bool: Item::Bool(on) => *on,
     u64: Item::Number(number) => *number,
+    u16: Item::Number(number) => u16::try_from(*number).unwrap_or(u16::MAX),
     u32: Item::Number(number) => u32::try_from(*number).unwrap_or(u32::MAX),
     u8: Item::Number(number) => u8::try_from(*number).unwrap_or(u8::MAX),
     i32: Item::Number(number) => i32::try_from(*number).unwrap_or(i32::MAX),
@@ -72,10 +79,15 @@ from_item! {
     Regex: Item::Regex(regex) => regex.clone(),
     (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
     OriginUrl: Item::Origin(url) => url.clone(),
+    MemberUrl: Item::Member(member) => member.clone(),
+    Balance: Item::Balance(balance) => balance.clone(),
+    FieldEdit: Item::FieldEdit(edit) => edit.clone(),
+    Redirect: Item::Redirect(redirect) => redirect.clone(),
     Candidate: Item::Candidate(candidate) => candidate.clone(),
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
+    (u16, u16): Item::Statuses(first, last) => (*first, *last),
     Pattern: Item::Parameter(pattern) => pattern.clone(),
     larder_client::Server: Item::RemoteServer(server) => server.clone(),
 }
@@ -146,6 +158,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::KeyField => KeyField::new(text).map(Item::KeyField).ok_or_else(|| {
             format!("{}; {text} is in the key already, or is written by Larder", expected(kind))
         }),
+        Kind::Statuses => value::statuses(text).map(|(first, last)| Item::Statuses(first, last)),
         Kind::StatusTtl => value::status_ttl(text).map(Item::StatusTtl),
         Kind::Regex => Regex::new(text).map(Item::Regex).map_err(|error| regex_problem(&error)),
         Kind::HeaderMatch => {
@@ -156,6 +169,12 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             value::via_name(text).then(|| Item::Text(text.to_owned())).ok_or_else(|| expected(kind))
         }
         Kind::Origin => value::origin_url(text).map(Item::Origin),
+        Kind::Member => value::member_url(text).map(Item::Member),
+        Kind::Balance => value::balance(text).map(Item::Balance),
+        Kind::FieldEdit => value::field_edit(text).map(Item::FieldEdit),
+        Kind::Redirect => value::redirect(text).map(Item::Redirect),
+        Kind::Prefix if value::is_place(text) => Ok(Item::Text(text.to_owned())),
+        Kind::Prefix => Err(expected(kind)),
         Kind::Candidate => {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
         }
@@ -203,6 +222,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Cookie => "a cookie name or pattern such as \"*_session\"".to_owned(),
         Kind::Token => "a name such as \"GET\" or \"X-Header\"".to_owned(),
         Kind::KeyField => "a request field such as \"X-Forwarded-Prefix\"".to_owned(),
+        Kind::Statuses => "a status such as \"200\", \"2xx\" or \"200-399\"".to_owned(),
         Kind::StatusTtl => "a time such as \"10s\", with a status before it or not: \"404 10s\", \
                             \"5xx 1s\""
             .to_owned(),
@@ -210,7 +230,20 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::HeaderMatch => "a header to match such as \"X-Api-Key: *\"".to_owned(),
         Kind::ViaName => "a name such as \"larder\" or \"cache.example.org:80\"".to_owned(),
         Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),
+        Kind::Member => {
+            "a server such as \"http://10.0.0.1:80\" or \"http://10.0.0.1:80 weight=3\"".to_owned()
+        }
+        Kind::Balance => {
+            "one of \"least\", \"round-robin\", \"hash:url\", \"hash:cookie NAME\"".to_owned()
+        }
         Kind::Origin => "an origin such as \"http://127.0.0.1:9000\"".to_owned(),
+        Kind::FieldEdit => {
+            "a field such as \"X-Env: prod\", \"+Link: </a>\" or \"-Server\"".to_owned()
+        }
+        Kind::Redirect => {
+            "a place such as \"301 https://example.org$uri\" or \"/there\"".to_owned()
+        }
+        Kind::Prefix => "a path such as \"/api\"".to_owned(),
         Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),
         Kind::MediaType => "a type such as \"wasm=application/wasm\"".to_owned(),
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),

@@ -52,7 +52,7 @@ pub(crate) struct Flags {
     pub(crate) key: Option<String>,
     pub(crate) acme: Option<String>,
     pub(crate) names: Vec<String>,
-    pub(crate) origin: Option<String>,
+    pub(crate) origin: Vec<String>,
     pub(crate) root: Option<String>,
     pub(crate) preset: Option<String>,
     pub(crate) ttl: Option<String>,
@@ -160,7 +160,7 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         }
     }
     let flags = [
-        ("--origin", Some("origin"), "url", one(&flags.origin)),
+        ("--origin", Some("origin"), "url", flags.origin.clone()),
         ("--root", Some("origin"), "root", one(&flags.root)),
         ("--preset", None, "preset", one(&flags.preset)),
         ("--ttl", None, "ttl", one(&flags.ttl)),

@@ -9,6 +9,7 @@ mod admin;
 mod http;
 mod https;
 mod objects;
+mod origin;
 mod remote;
 mod site;
 mod tracing;
@@ -18,8 +19,9 @@ use admin::ADMIN;
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
+use origin::{HEALTH, ORIGIN};
 use remote::REMOTE;
-use site::{DEBUG, ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
+use site::{DEBUG, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
 
 /// A table of the configuration file.
@@ -55,6 +57,8 @@ pub(crate) enum Section {
     Site,
     /// `[site.origin]`
     Origin,
+    /// `[site.origin.health]`
+    Health,
     /// `[site.purge]`
     Purge,
     /// `[site.debug]`
@@ -69,7 +73,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 19] = [
+    pub(crate) const DOCUMENTED: [Section; 20] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -79,6 +83,7 @@ impl Section {
         Section::Acme,
         Section::Site,
         Section::Origin,
+        Section::Health,
         Section::Purge,
         Section::Debug,
         Section::Rule,
@@ -109,6 +114,7 @@ impl Section {
             Section::Tracing => "[tracing]",
             Section::Site => "[[site]]",
             Section::Origin => "[[site]] origin",
+            Section::Health => "[[site]] origin.health",
             Section::Purge => "[[site]] purge",
             Section::Debug => "[[site]] debug",
             Section::Rule => "[[site.rule]]",
@@ -135,6 +141,7 @@ impl Section {
             Section::Tracing => (TRACING, &[]),
             Section::Site => (SITE, POLICY),
             Section::Origin => (ORIGIN, &[]),
+            Section::Health => (HEALTH, &[]),
             Section::Purge => (PURGE, &[]),
             Section::Debug => (DEBUG, &[]),
             Section::Rule => (RULE, POLICY),
@@ -191,6 +198,8 @@ pub(crate) enum Kind {
     Token,
     /// The name of a request field that may be in the key.
     KeyField,
+    /// A status, or statuses from one to another: `200`, `2xx`, `200-399`.
+    Statuses,
     /// Seconds by status: `404 10s`, `5xx 1s`, `500-504 1s`, `10s`.
     StatusTtl,
     /// A regular expression.
@@ -203,6 +212,16 @@ pub(crate) enum Kind {
     ViaName,
     /// `http://host:port`.
     Origin,
+    /// A server of an origin: its URL, its weight, whether it is a backup.
+    Member,
+    /// How requests are divided among servers.
+    Balance,
+    /// A change of a field: `Name: value`, `+Name: value`, `-Name`.
+    FieldEdit,
+    /// Another place of a page, with a status or not.
+    Redirect,
+    /// The beginning of a path.
+    Prefix,
     /// A place to look at for a path: `$uri`.
     Candidate,
     /// A parameter of an application: `NAME=value` or `-NAME`.

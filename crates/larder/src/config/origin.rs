@@ -1,4 +1,4 @@
-//! From typed values to settings: the origin of a site.
+//! From typed values to settings: the origin of a site, its servers.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,7 +8,8 @@ use std::{
 
 use larder_proto::proxy_protocol::Version;
 use larder_server::settings::{
-    Candidate, FastCgiSettings, OriginScheme, OriginSettings, Release, TreeSettings,
+    Candidate, FastCgiSettings, GroupMember, HealthCheck, OriginGroup, OriginScheme,
+    OriginSettings, Release, TreeSettings,
 };
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
     https,
     problem::{Location, Problem, Report},
     reader::Values,
-    value::{OriginUrl, UrlScheme, split_authority},
+    value::{MemberUrl, OriginUrl, UrlScheme, split_authority},
 };
 
 /// For FastCGI: how long an idle connection is kept, unless the configuration says.
@@ -28,13 +29,91 @@ const OF_FASTCGI: [&str; 4] = ["root", "split_path", "params", "app_root"];
 /// Options of origins with files.
 const OF_FILES: [&str; 5] = ["index", "try_files", "symlinks", "types", "check"];
 
+/// The most servers of one origin. Each worker keeps connections to each.
+const MAX_MEMBERS: usize = 64;
+
+/// Options of origins with several servers.
+const OF_SEVERAL: [&str; 5] =
+    ["balance", "max_failures", "failure_pause", "slow_start", "retry_status"];
+
 /// The origin of a site. None: a mistake, which is in the report.
-pub(super) fn origin(
+pub(super) fn group(values: &Values, directory: &Path, report: &mut Report) -> Option<OriginGroup> {
+    let urls: Vec<MemberUrl> = values.list("url");
+    let Some(first) = urls.first().map(|one| one.url.scheme) else {
+        if values.is_set("url") {
+            report.error(Problem::new(values.location("url"), "an origin without a server"));
+        }
+        return None;
+    };
+    let mut wrong = |message: &str| {
+        report.error(Problem::new(values.location("url"), message));
+    };
+    if urls.len() > MAX_MEMBERS {
+        wrong(&format!("{} servers; at most {MAX_MEMBERS}", urls.len()));
+    }
+    if urls.iter().any(|one| one.url.scheme != first) {
+        wrong("the servers of one origin speak the same protocol");
+    }
+    if urls.iter().all(|one| one.backup) {
+        wrong("every server is a backup, and there is nothing that they stand in for");
+    }
+    let several = urls.len() > 1;
+    if several && first == UrlScheme::Files {
+        wrong("files have one directory");
+    }
+    if !several {
+        useless(values, &OF_SEVERAL, "for origins with several servers", report);
+    }
+    let (mut members, mut warnings) = (Vec::new(), None);
+    for MemberUrl { url, weight, backup } in urls {
+        members.push(GroupMember {
+            origin: Arc::new(origin(values, url, directory, report)?),
+            weight,
+            backup,
+        });
+        // The options are the same for all: a doubt is told once.
+        report.warnings.truncate(*warnings.get_or_insert(report.warnings.len()));
+    }
+    Some(OriginGroup {
+        members,
+        balance: values.get("balance")?,
+        max_failures: values.get("max_failures")?,
+        failure_pause: values.get("failure_pause")?,
+        slow_start: values.get("slow_start")?,
+        max_requests: values.get("max_requests"),
+        retry_status: values.list("retry_status"),
+        check: if values.is_set("health") {
+            Some(check(&values.table("health"), report)?)
+        } else {
+            None
+        },
+        resolve: values.get("resolve"),
+    })
+}
+
+fn check(values: &Values, report: &mut Report) -> Option<HealthCheck> {
+    let path: String = values.get("path")?;
+    if !path.starts_with('/') || path.bytes().any(|byte| !(0x21..0x7f).contains(&byte)) {
+        let message = format!("expected a path such as \"/ping\", found {path:?}");
+        report.error(Problem::new(values.location("path"), message));
+    }
+    Some(HealthCheck {
+        path,
+        host: values.get("host"),
+        interval: values.get("interval")?,
+        timeout: values.get("timeout")?,
+        status: values.list("status"),
+        body: values.get("body"),
+    })
+}
+
+/// One of its servers.
+fn origin(
     values: &Values,
+    url: OriginUrl,
     directory: &Path,
     report: &mut Report,
 ) -> Option<OriginSettings> {
-    let url: OriginUrl = values.get("url")?;
     let host_header: Option<String> = values.maybe("host_header");
     if let Some(host) = &host_header
         && split_authority(host).is_none()
@@ -72,6 +151,7 @@ pub(super) fn origin(
         scheme,
         host: url.host,
         port: url.port,
+        address: None,
         proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
             Some("v1") => Some(Version::One),
             Some(_) => Some(Version::Two),
@@ -84,6 +164,7 @@ pub(super) fn origin(
         total_timeout: values.get("total_timeout")?,
         max_connections: values.get("max_connections")?,
         max_waiting: values.get("max_waiting")?,
+        max_wait: values.get("max_wait").or_else(|| values.get("first_byte_timeout"))?,
         idle_connections: values.get("idle_connections")?,
         idle_timeout,
     })

@@ -254,9 +254,9 @@ fn read_item(
                 report.error(wrong(Location::File(span), &expected(opt.kind), found(item)));
                 return None;
             };
-            let value = read_value(short, text, &span, report)?;
+            let items = read_values(short, text, &span, report)?;
             let mut values = Values::empty(section, Location::File(span.clone()));
-            values.set.push((short, Location::File(span), Setting::Items(vec![value])));
+            values.set.push((short, Location::File(span), Setting::Items(items)));
             Some(Setting::Table(values))
         }
         Kind::Tables(section) => read_tables(opt, section, item, span, report),

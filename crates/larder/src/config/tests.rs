@@ -23,7 +23,7 @@ fn with_flags(text: &str, flags: Flags) -> Loaded {
 }
 
 fn origin_flag(flags: Flags) -> Flags {
-    Flags { origin: Some("http://127.0.0.1:9000".to_owned()), ..flags }
+    Flags { origin: vec!["http://127.0.0.1:9000".to_owned()], ..flags }
 }
 
 /// The first lines of all problems: place, kind, message.
@@ -83,7 +83,7 @@ fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
         *site.defaults, policy,
         "max_object is a quarter of memory, all else as the server has it"
     );
-    let origin = &*site.origin;
+    let origin = &*site.origin.members[0].origin;
     assert_eq!(
         (origin.host.as_str(), origin.port, origin.max_connections),
         ("127.0.0.1", 9000, 128)
@@ -112,8 +112,12 @@ fn flags_go_before_the_file() {
     let log = settings.access_log.expect("a log");
     assert_eq!((log.path, log.format), (PathBuf::from("-"), LogFormat::Json));
     let site = &settings.sites[0];
-    assert_eq!((site.name.as_str(), site.origin.port), ("a.org", 9000));
-    assert_eq!(site.origin.connect_timeout, Duration::from_secs(1), "the rest of the table stays");
+    assert_eq!((site.name.as_str(), site.origin.members[0].origin.port), ("a.org", 9000));
+    assert_eq!(
+        site.origin.members[0].origin.connect_timeout,
+        Duration::from_secs(1),
+        "the rest of the table stays"
+    );
 }
 
 #[test]
@@ -173,8 +177,14 @@ pass = true
     assert_eq!(settings.access_log.expect("a log").path, PathBuf::from("log/a.log"));
     let site = &settings.sites[0];
     assert_eq!(site.name, "a.example.org");
-    assert_eq!((site.origin.host.as_str(), site.origin.max_connections), ("::1", 4));
-    assert_eq!(site.origin.host_header.as_deref(), Some("in.example.org"));
+    assert_eq!(
+        (
+            site.origin.members[0].origin.host.as_str(),
+            site.origin.members[0].origin.max_connections
+        ),
+        ("::1", 4)
+    );
+    assert_eq!(site.origin.members[0].origin.host_header.as_deref(), Some("in.example.org"));
     let policy = &site.defaults;
     assert_eq!(
         policy.cache,

@@ -2,8 +2,9 @@
 
 use std::{net::Ipv6Addr, path::PathBuf, time::Duration};
 
+use http::{HeaderName, HeaderValue};
 use larder_proto::{rules::strip::is_hop_by_hop, units};
-use larder_server::settings::{Glob, Listen, StatusTtl};
+use larder_server::settings::{Balance, FieldEdit, Glob, Listen, Redirect, StatusTtl};
 
 pub(crate) use units::{Expected, address, show_duration, show_size, size};
 
@@ -98,6 +99,50 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     Ok(OriginUrl { scheme, host: host.to_owned(), port, path: PathBuf::new() })
 }
 
+/// A server of an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MemberUrl {
+    pub(crate) url: OriginUrl,
+    /// At least 1.
+    pub(crate) weight: u32,
+    /// It is asked while no other can answer.
+    pub(crate) backup: bool,
+}
+
+/// The largest weight of a server.
+const MAX_WEIGHT: u32 = 1000;
+
+/// An origin's URL, and behind it ` weight=N` or ` backup`. They are read from the end: the path of
+/// a URL may have blanks.
+pub(crate) fn member_url(text: &str) -> Result<MemberUrl, Expected> {
+    let (mut rest, mut weight, mut backup) = (text.trim_end(), 1, false);
+    while let Some((before, word)) = rest.rsplit_once(' ') {
+        if word == "backup" {
+            backup = true;
+        } else if let Some(number) = word.strip_prefix("weight=") {
+            let number = number.parse().ok().filter(|number| (1..=MAX_WEIGHT).contains(number));
+            weight = number.ok_or_else(|| format!("a weight from 1 to {MAX_WEIGHT}"))?;
+        } else {
+            break;
+        }
+        rest = before.trim_end();
+    }
+    Ok(MemberUrl { url: origin_url(rest)?, weight, backup })
+}
+
+/// How requests are divided among the servers of an origin.
+pub(crate) fn balance(text: &str) -> Result<Balance, Expected> {
+    match (text, text.strip_prefix("hash:cookie ").map(str::trim)) {
+        ("least", _) => Ok(Balance::Least),
+        ("round-robin", _) => Ok(Balance::RoundRobin),
+        ("hash:url", _) => Ok(Balance::Url),
+        (_, Some(name)) if is_token(name) => Ok(Balance::Cookie(name.to_owned())),
+        _ => {
+            Err("one of \"least\", \"round-robin\", \"hash:url\", \"hash:cookie NAME\"".to_owned())
+        }
+    }
+}
+
 /// A parameter of an application: `NAME=value`, or `-NAME` for one that it is not sent.
 pub(crate) fn param(text: &str) -> Result<(String, Option<String>), Expected> {
     let (name, value) = match (text.strip_prefix('-'), text.split_once('=')) {
@@ -144,21 +189,27 @@ pub(crate) fn status_ttl(text: &str) -> Result<StatusTtl, Expected> {
         "a time such as \"10s\", or a status and a time such as \"404 10s\" or \"5xx 1s\""
             .to_owned()
     };
-    let (statuses, time) = text.trim().split_once(' ').unwrap_or(("400-599", text));
-    let (first, last) = match statuses.to_ascii_lowercase().strip_suffix("xx") {
+    let (range, time) = text.trim().split_once(' ').unwrap_or(("400-599", text));
+    let (first, last) = statuses(range).map_err(|_| expected())?;
+    let ttl = u32::try_from(duration(time)?.as_secs()).map_err(|_| expected())?;
+    Ok(StatusTtl { first, last, ttl })
+}
+
+/// `200`, `2xx`, `200-399`: the first and the last.
+pub(crate) fn statuses(text: &str) -> Result<(u16, u16), Expected> {
+    let range = match text.to_ascii_lowercase().strip_suffix("xx") {
         Some(class) => {
-            let class: u16 = class.parse().ok().filter(|class| *class < 10).ok_or_else(expected)?;
-            (class * 100, class * 100 + 99)
+            let class: Option<u16> = class.parse().ok().filter(|class| *class < 10);
+            class.map(|class| (class * 100, class * 100 + 99))
         }
         None => {
-            let (first, last) = statuses.split_once('-').unwrap_or((statuses, statuses));
-            (first.parse().map_err(|_| expected())?, last.parse().map_err(|_| expected())?)
+            let (first, last) = text.split_once('-').unwrap_or((text, text));
+            first.parse().ok().zip(last.parse().ok())
         }
     };
-    let seconds = duration(time)?.as_secs();
-    let valid = 200 <= first && first <= last && last <= 599;
-    let ttl = u32::try_from(seconds).ok().filter(|_| valid).ok_or_else(expected)?;
-    Ok(StatusTtl { first, last, ttl })
+    range
+        .filter(|(first, last)| 200 <= *first && first <= last && *last <= 599)
+        .ok_or_else(|| "a status such as \"200\", \"2xx\" or \"200-399\"".to_owned())
 }
 
 /// `Name: glob` or `Name` (any value).
@@ -197,6 +248,57 @@ pub(crate) fn header_line(text: &str) -> Result<String, Expected> {
 fn is_of_content(name: &str) -> bool {
     let names = ["content-length", "content-range", "content-encoding"];
     names.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
+/// Fields that Larder writes itself, or that answers are judged by.
+fn is_written_here(name: &str) -> bool {
+    const NAMES: [&str; 6] =
+        ["host", "content-length", "content-range", "range", "expect", "larder-debug"];
+    is_hop_by_hop(name) || name.starts_with("if-") || NAMES.contains(&name)
+}
+
+/// A change of a field: `Name: value` (instead of all lines of it), `+Name: value` (one more),
+/// `-Name` (none).
+pub(crate) fn field_edit(text: &str) -> Result<FieldEdit, Expected> {
+    let expected = || "a field such as \"X-Env: prod\", \"+Link: </a>\" or \"-Server\"".to_owned();
+    let named = |name: &str| {
+        let name = HeaderName::try_from(name.trim()).map_err(|_| expected())?;
+        if is_written_here(name.as_str()) {
+            return Err(format!("{}; Larder writes {name} itself", expected()));
+        }
+        Ok(name)
+    };
+    if let Some(name) = text.strip_prefix('-') {
+        return named(name).map(FieldEdit::Remove);
+    }
+    let added = text.strip_prefix('+');
+    let (name, value) = added.unwrap_or(text).split_once(':').ok_or_else(expected)?;
+    let (name, value) = (named(name)?, HeaderValue::try_from(value.trim()));
+    let value = value.ok().filter(|value| !value.is_empty()).ok_or_else(expected)?;
+    Ok(match added {
+        Some(_) => FieldEdit::Add(name, value),
+        None => FieldEdit::Set(name, value),
+    })
+}
+
+/// Another place of a page: `https://example.org$uri`, `/there`; with a status before it or not.
+pub(crate) fn redirect(text: &str) -> Result<Redirect, Expected> {
+    let expected = || "a place such as \"301 https://example.org$uri\" or \"/there\"".to_owned();
+    let (status, to) = text.trim().split_once(' ').unwrap_or(("302", text.trim()));
+    let status = status.parse().ok().filter(|status| [301, 302, 303, 307, 308].contains(status));
+    // A path of the client must not become a host: `//evil.example.org`.
+    let host = ["https://", "http://"].iter().find_map(|scheme| to.strip_prefix(scheme));
+    let begin = host.or_else(|| to.strip_prefix('/')).unwrap_or("$uri");
+    let plain = to.bytes().all(|byte| (0x21..0x7f).contains(&byte));
+    let valid = plain && !begin.starts_with("$uri") && (host.is_none() || !begin.is_empty());
+    let status = status.filter(|_| valid && !begin.starts_with('/')).ok_or_else(expected)?;
+    Ok(Redirect { status, to: to.to_owned() })
+}
+
+/// Whether this is a path that can begin one: `/api`.
+pub(crate) fn is_place(text: &str) -> bool {
+    let plain = |byte: u8| (0x21..0x7f).contains(&byte) && !matches!(byte, b'?' | b'#');
+    text.starts_with('/') && !text.starts_with("//") && text.bytes().all(plain)
 }
 
 /// The media type of files by extension: `wasm=application/wasm`.
@@ -257,6 +359,29 @@ mod tests {
             "fcgi+unix://php.sock:1\0",
         ] {
             assert!(origin_url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn servers_of_an_origin() {
+        let member = |text| member_url(text).map(|one| (one.url.port, one.weight, one.backup));
+        assert_eq!(member("http://10.0.0.1:81"), Ok((81, 1, false)));
+        assert_eq!(member("http://10.0.0.1:81 weight=3 backup"), Ok((81, 3, true)));
+        assert_eq!(member("http://10.0.0.1  backup "), Ok((80, 1, true)));
+        let files = member_url("files:/srv/my pages backup").expect("a directory");
+        assert_eq!(files.url.path, PathBuf::from("/srv/my pages"));
+        for text in ["http://a weight=0", "http://a weight=x", "http://a weight=1001", "http://a b"]
+        {
+            assert!(member_url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn balances() {
+        assert_eq!(balance("hash:url"), Ok(Balance::Url));
+        assert_eq!(balance("hash:cookie session"), Ok(Balance::Cookie("session".to_owned())));
+        for text in ["", "random", "hash:cookie", "hash:cookie ", "hash:cookie a b"] {
+            assert!(balance(text).is_err(), "{text}");
         }
     }
 

@@ -26,7 +26,11 @@ use std::{
 use larder_metrics::{Http, HttpCounters, Origin, SampledUrls, Site};
 use larder_proto::{http::RejectReason, http2::Flood};
 
-use crate::{net::tls::TlsFailure, origin::OriginCounters, settings::Settings};
+use crate::{
+    net::tls::TlsFailure,
+    origin::{Groups, OriginCounters},
+    settings::Settings,
+};
 
 use self::{
     named::Named,
@@ -84,8 +88,13 @@ impl Counters {
 }
 
 /// The figures of all workers. Sites of the settings come first, in their order, then those of
-/// earlier settings.
-pub(crate) fn figures(workers: &[Arc<Counters>], settings: &Settings, open: u64) -> Http {
+/// earlier settings. `groups`: the state of the origins; `open`: connections of clients now.
+pub(crate) fn figures(
+    workers: &[Arc<Counters>],
+    settings: &Settings,
+    groups: &Groups,
+    open: u64,
+) -> Http {
     let mut http = Http::default();
     let mut origins = BTreeMap::<Box<str>, Origin>::new();
     for worker in workers {
@@ -101,6 +110,12 @@ pub(crate) fn figures(workers: &[Arc<Counters>], settings: &Settings, open: u64)
             counters.add_to(origins.entry(name.clone()).or_insert_with(new));
         }
     }
+    groups.each(&mut |name, member, settings| {
+        let Some(origin) = origins.get_mut(name) else { return };
+        origin.under_way += member.under_way();
+        origin.servers += 1;
+        origin.healthy += u64::from(member.is_healthy(settings));
+    });
     http.origins = origins.into_values().collect();
     http.connections.open = open;
     let mut all = SiteSums::default();

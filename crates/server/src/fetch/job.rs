@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     access_log::Hierarchy,
     fetch::{FetchResult, Reply, Source, complete, remote, store},
-    origin::{self, Body, Interim, InterimHead, Origin, OriginError, Response},
+    origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
     page::{
         answer::Answer,
         flight::{Again, Failure, Landing, Lead},
@@ -30,7 +30,7 @@ use crate::{
     },
     remote::Lease,
     request::pages::{Config, Pages},
-    settings::RulePolicy,
+    settings::{FieldEdit, RulePolicy},
 };
 
 /// The client a fetch is made for.
@@ -92,7 +92,7 @@ pub(crate) fn request_view<'a>(head: &'a RequestHead<'a>) -> RequestView<'a> {
 pub(crate) struct Job {
     pub(crate) pages: Rc<Pages>,
     pub(crate) config: Rc<Config>,
-    pub(crate) origin: Rc<Origin>,
+    pub(crate) origin: Rc<Group>,
     pub(crate) lead: Lead,
     pub(crate) client: Option<Client>,
     /// Address of the client that asked first.
@@ -187,7 +187,7 @@ pub(crate) type Sent = Result<Response, OriginError>;
 /// None: the client left, and nobody else wants the answer.
 pub(crate) async fn send(
     pages: &Pages,
-    origin: &Rc<Origin>,
+    origin: &Group,
     lead: &Lead,
     client: Option<&mut Client>,
     request: origin::Request,
@@ -245,6 +245,7 @@ fn spell(job: &Job, response: &Response) -> Spelled {
     let mut spelled = Spelled::of(&response.headers);
     // The debug field of another Larder behind us is for its client, not for ours or the store.
     spelled.remove("larder-debug");
+    edit(&mut spelled, &job.policy, response.status);
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");
         let version = if response.http10 { Version::Http10 } else { Version::Http11 };
@@ -253,6 +254,26 @@ fn spell(job: &Job, response: &Response) -> Spelled {
         spelled.push("Via", via);
     }
     spelled
+}
+
+/// Changes the fields as the rules say. A 304 that does not have a field leaves that of the stored
+/// page, to which it was added already.
+fn edit(spelled: &mut Spelled, policy: &RulePolicy, status: u16) {
+    let edits = policy.handling.as_ref().and_then(|handling| handling.response_fields.as_ref());
+    for edit in edits.into_iter().flat_map(|edits| edits.iter()) {
+        match edit {
+            FieldEdit::Remove(name) => spelled.remove(name.as_str()),
+            FieldEdit::Set(name, value) => {
+                spelled.remove(name.as_str());
+                spelled.push(&head::title_case(name.as_str()), value.as_bytes());
+            }
+            FieldEdit::Add(name, value) => {
+                if status != 304 || spelled.has(name.as_str()) {
+                    spelled.push(&head::title_case(name.as_str()), value.as_bytes());
+                }
+            }
+        }
+    }
 }
 
 fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, body: &Body) -> Verdict {

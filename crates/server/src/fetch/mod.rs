@@ -366,7 +366,10 @@ fn origin_request(
     let method = request.head.method.as_str().as_bytes();
     origin::Request {
         method: http::Method::from_bytes(method).unwrap_or(http::Method::GET),
-        target: route.path.to_string(),
+        target: match &route.policy.handling {
+            Some(handling) => handling.target(&route.path).into_owned(),
+            None => route.path.to_string(),
+        },
         headers: outgoing::headers(request, route, mode),
         body,
         upgrade,
@@ -410,7 +413,7 @@ fn spawn(
     client: Option<Client>,
     keep: Option<Keep>,
 ) {
-    let Some(origin) = request.config.origin(&route.site) else { return };
+    let Some(origin) = request.config.origin(&route.site, &route.policy) else { return };
     let job = Job {
         pages: Rc::clone(request.pages),
         config: Rc::clone(request.config),

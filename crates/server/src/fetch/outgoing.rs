@@ -46,6 +46,8 @@ pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<
         append(&mut out, header::UPGRADE, protocol);
     }
     ours(&mut out, request);
+    let edits = route.policy.handling.as_ref().and_then(|one| one.request_fields.as_ref());
+    edits.into_iter().flat_map(|edits| edits.iter()).for_each(|edit| edit.apply(&mut out));
     out
 }
 

@@ -98,6 +98,9 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             return Now::Answered { keep: refuse::refusal(exchange, out, &refusal) };
         }
     };
+    if let Some(keep) = redirect::by_rule(exchange, out, &route) {
+        return Now::Answered { keep };
+    }
     if route.way != Way::Lookup {
         return Now::later(Ok(route), None);
     }

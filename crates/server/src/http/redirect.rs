@@ -1,10 +1,11 @@
-//! From plain HTTP to HTTPS.
+//! Answers that name another place: HTTPS instead of plain HTTP, and the redirects of rules.
 
 use larder_proto::http::{BodyFraming, Method, key::Scheme};
 
 use crate::{
     http::{deliver::Delivered, exchange::Exchange, log::finish, refuse::Answered},
     net::out::Out,
+    request::route::Route,
     wire::h1::OwnAnswer,
 };
 
@@ -25,24 +26,44 @@ pub(crate) fn to_https(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<boo
     let port = *request.pages.shared.https_port.get()?;
     let port = if port == 443 { String::new() } else { format!(":{port}") };
     let location = format!("https://{host}{port}{}", request.head.target.path_and_query);
-    // A body that follows is not read.
-    let keep = exchange.keep() && request.head.framing == BodyFraming::None;
-    let Answered { version, head_only, .. } = exchange.answered(keep);
+    Some(answer(exchange, out, 308, &location))
+}
+
+/// Sends a request to the place that its rule names; a purge means the page that is stored here.
+/// None: its rules name none.
+pub(crate) fn by_rule(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    route: &Route<'_>,
+) -> Option<bool> {
+    let redirect = route.policy.handling.as_ref()?.redirect.as_ref()?;
+    let head = &exchange.request.head;
+    let target = head.target.path_and_query;
+    if head.method == Method::Purge || !target.starts_with('/') {
+        return None;
+    }
+    let host = head.host.as_ref().map_or("", |authority| authority.host);
+    Some(answer(exchange, out, redirect.status, &redirect.location(host, target)))
+}
+
+/// Whether the connection goes on: a body that follows is not read.
+fn answer(exchange: &Exchange<'_, '_>, out: &mut Out, status: u16, location: &str) -> bool {
+    let keep = exchange.keep() && exchange.request.head.framing == BodyFraming::None;
+    let Answered { version, head_only, hsts, .. } = exchange.answered(keep);
     let before = out.pending();
     let answer = OwnAnswer {
-        status: 308,
-        now: request.now(),
+        status,
+        now: exchange.request.now(),
         content_type: "text/plain",
         body: "",
-        location: Some(&location),
-        // Never over plain HTTP (RFC 6797 section 7.2).
-        hsts: None,
+        location: Some(location),
+        hsts,
         version,
         keep,
         head_only,
     };
     answer.write(out.scratch());
-    let mut delivered = Delivered::own(308, out.pending() - before);
+    let mut delivered = Delivered::own(status, out.pending() - before);
     delivered.keep = keep;
-    Some(finish(exchange, &delivered))
+    finish(exchange, &delivered)
 }

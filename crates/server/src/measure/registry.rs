@@ -89,7 +89,7 @@ impl Registry {
             memory: self.memory(),
             http: http.as_ref().map(|(shared, workers)| {
                 let open = shared.open.load(Ordering::Relaxed) as u64;
-                counters::figures(workers, &self.settings.read(), open)
+                counters::figures(workers, &self.settings.read(), &shared.groups, open)
             }),
             certificates: self.certificates(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),

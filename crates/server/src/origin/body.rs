@@ -12,6 +12,7 @@ use super::{
     connect::Connection,
     fastcgi::Output,
     files::Content,
+    group::Ticket,
     patience::{Late, patiently},
     pool::Lease,
     upload::Progress,
@@ -39,6 +40,8 @@ pub struct Body {
     state: State,
     framing: Framing,
     trailers: Option<HeaderMap>,
+    /// Its place among the answers under way, and who is told how it ends.
+    ticket: Option<Ticket>,
 }
 
 #[derive(Debug)]
@@ -61,7 +64,7 @@ struct Reading {
 
 impl Body {
     pub(crate) fn empty() -> Body {
-        Body { state: State::Complete, framing: Framing::None, trailers: None }
+        Body { state: State::Complete, framing: Framing::None, trailers: None, ticket: None }
     }
 
     pub(super) fn new(
@@ -72,7 +75,8 @@ impl Body {
         total: Option<Instant>,
     ) -> Body {
         let reading = Box::new(Reading { incoming, lease, progress, total });
-        let mut body = Body { state: State::Reading(reading), framing, trailers: None };
+        let mut body =
+            Body { state: State::Reading(reading), framing, trailers: None, ticket: None };
         body.settle();
         body
     }
@@ -80,20 +84,28 @@ impl Body {
     /// The output of an application behind its head; `length`: what Content-Length says.
     pub(super) fn of_application(output: Output, length: Option<u64>) -> Body {
         let framing = length.map_or(Framing::Record, Framing::Length);
-        Body { state: State::Application(Box::new(output)), framing, trailers: None }
+        Body { state: State::Application(Box::new(output)), framing, trailers: None, ticket: None }
     }
 
     /// The content of a file; `length`: that of the part which is sent.
     pub(super) fn of_file(content: Content, length: u64) -> Body {
         let (state, framing) = (State::File(Box::new(content)), Framing::Length(length));
-        Body { state, framing, trailers: None }
+        Body { state, framing, trailers: None, ticket: None }
     }
 
     /// Content that is there.
     pub(super) fn ready(content: Bytes) -> Body {
         let framing = Framing::Length(content.len() as u64);
         let state = if content.is_empty() { State::Complete } else { State::Ready(content) };
-        Body { state, framing, trailers: None }
+        Body { state, framing, trailers: None, ticket: None }
+    }
+
+    /// Keeps `ticket` until the end of the content.
+    pub(super) fn hold(&mut self, ticket: Ticket) {
+        match self.state {
+            State::Complete => ticket.succeeded(),
+            _ => self.ticket = Some(ticket),
+        }
     }
 
     /// The next piece, never empty. `Ok(None)` at a *complete* end only: short of Content-Length,
@@ -199,9 +211,17 @@ impl Body {
             State::Application(output) => output.finish(),
             State::File(_) | State::Ready(_) | State::Complete | State::Broken => {}
         }
+        if let Some(ticket) = self.ticket.take() {
+            ticket.succeeded();
+        }
     }
 
     fn fail(&mut self, error: OriginError) -> OriginError {
+        if let Some(ticket) = self.ticket.take()
+            && error.blames_server()
+        {
+            ticket.failed();
+        }
         match mem::replace(&mut self.state, State::Broken) {
             State::Reading(reading) => reading.lease.pool().counters.count_failure(&error),
             State::Application(output) => output.counters().count_failure(&error),

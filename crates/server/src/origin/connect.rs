@@ -57,7 +57,7 @@ impl Pooled for Connection {
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
         let (socket, peer) = in_time(settings, deadline, async |limit| {
-            let (mut tcp, peer) = dial(&settings.host, settings.port, limit).await?;
+            let (mut tcp, peer) = dial(settings, limit).await?;
             if let Some(version) = settings.proxy_protocol {
                 tcp.write_all(version.own()).await?;
             }
@@ -175,13 +175,15 @@ pub(super) async fn in_time<T>(
     }
 }
 
-/// A connection over TCP to one of the addresses of a name.
+/// A connection over TCP to the address of a server, or to one of the addresses of its name.
 pub(super) async fn dial(
-    host: &str,
-    port: u16,
+    settings: &OriginSettings,
     limit: Option<Instant>,
 ) -> io::Result<(TcpStream, SocketAddr)> {
-    let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    let addresses: Vec<SocketAddr> = match settings.address {
+        Some(address) => vec![address],
+        None => lookup_host((&*settings.host, settings.port)).await?.collect(),
+    };
     let (tcp, peer) = connect_any(&addresses, limit).await?;
     tcp.set_nodelay(true)?;
     Ok((tcp, peer))

@@ -21,6 +21,8 @@ pub struct OriginCounters {
     pub reused: AtomicU64,
     /// Requests sent a second time because a pooled connection turned out dead.
     pub retried: AtomicU64,
+    /// Requests that failed and were sent to another server of the same origin.
+    pub sent_elsewhere: AtomicU64,
     /// Requests that had to wait for a connection.
     pub waited: AtomicU64,
     /// Interim responses (1xx) received.
@@ -54,6 +56,7 @@ impl OriginCounters {
         figures.requests += self.requests.load(Relaxed);
         figures.connections_open += self.open.load(Relaxed);
         figures.connections_idle += self.idle.load(Relaxed);
+        figures.sent_elsewhere += self.sent_elsewhere.load(Relaxed);
         figures.unasked += self.unasked.load(Relaxed);
         figures.ttfb.add(&self.ttfb);
         for index in 0..OriginError::REASONS {

@@ -110,6 +110,30 @@ impl OriginError {
         }
     }
 
+    /// Whether the failure says something about the server that was asked: it counts against it
+    /// among the others of its origin.
+    pub(super) fn blames_server(&self) -> bool {
+        match self {
+            OriginError::Connect(_)
+            | OriginError::ConnectTimeout
+            | OriginError::FirstByteTimeout
+            | OriginError::BetweenBytesTimeout
+            | OriginError::TotalTimeout
+            | OriginError::Malformed(_)
+            | OriginError::Truncated
+            | OriginError::Overloaded => true,
+            OriginError::TooManyConnections
+            | OriginError::BodyAborted
+            | OriginError::Unsendable(_)
+            | OriginError::Local(_) => false,
+        }
+    }
+
+    /// Whether another server might answer the request.
+    pub(super) fn may_differ_elsewhere(&self) -> bool {
+        self.blames_server() || matches!(self, OriginError::TooManyConnections)
+    }
+
     /// Whether the origin is to blame, so that a stale copy may be served instead (RFC 5861 section
     /// 4).
     pub fn is_origins_fault(&self) -> bool {

@@ -6,14 +6,17 @@
 //! *complete*, because only a complete one may be stored. A fetch is given a head and a [`Body`]
 //! whatever the origin is.
 //!
+//! An [`Origin`] is one server; the origin of a site is a [`Group`] of one or several.
+//!
 //! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
 //! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
 //! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
 //! the request's body on its way, [`stream`] the socket beneath hyper, [`tls`] what secures it,
 //! [`patience`] the waiting.
 //!
-//! Absent: no following of redirects, no decoding of content, no caching of name lookups
-//! (the system does that), no thread: an `Origin` lives on one worker and is never sent to another.
+//! Absent: no following of redirects, no decoding of content, no caching of name lookups (the
+//! system does that; with `resolve`, [`group`] keeps addresses), no thread: an `Origin` lives on
+//! one worker and is never sent to another.
 
 mod body;
 mod connect;
@@ -22,6 +25,7 @@ mod error;
 mod exchange;
 mod fastcgi;
 mod files;
+mod group;
 mod local;
 mod message;
 mod outgoing;
@@ -42,6 +46,7 @@ pub use body::Body;
 pub(crate) use connect::LONGEST_PIECE;
 pub use counters::OriginCounters;
 pub use error::OriginError;
+pub use group::{Group, Groups};
 pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
 pub use stream::{OriginStream, Tunnel, tunnel};
 
@@ -60,7 +65,7 @@ use crate::{
     settings::{OriginScheme, OriginSettings},
 };
 
-/// One origin, as one worker thread sees it. All of its futures must run inside that worker's
+/// One server, as one worker thread sees it. All of its futures must run inside that worker's
 /// runtime.
 #[derive(Debug)]
 pub struct Origin {
@@ -122,6 +127,15 @@ impl Origin {
         req: Request,
         interim: Option<Interim>,
     ) -> Result<Response, OriginError> {
+        self.try_send(req, interim).await.map_err(|unsent| unsent.error)
+    }
+
+    /// The same; an error says whether the request may be sent to another server as it is.
+    async fn try_send(
+        &self,
+        req: Request,
+        interim: Option<Interim>,
+    ) -> Result<Response, SendError> {
         let counters = &self.counters;
         count(&counters.requests);
         let total = after(self.settings.total_timeout);
@@ -129,11 +143,11 @@ impl Origin {
         let sent = match &self.kind {
             Kind::Http(pool) => pool.send(req, interim, total).await,
             Kind::FastCgi(application) => application.send(req, total).await,
-            Kind::Files(files) => files.send(&req),
+            Kind::Files(files) => files.send(&req).map_err(SendError::from),
         };
         match &sent {
             Ok(_) => counters.ttfb.record((instant() - begun).as_micros() as u64),
-            Err(error) => {
+            Err(SendError { error, .. }) => {
                 counters.count_failure(error);
                 self.print(error);
             }
@@ -152,19 +166,42 @@ impl Origin {
     }
 }
 
+/// A request that failed.
+#[derive(Debug)]
+struct SendError {
+    error: OriginError,
+    /// The request's body, where nothing of the request was sent.
+    body: Option<RequestBody>,
+}
+
+impl From<OriginError> for SendError {
+    fn from(error: OriginError) -> Self {
+        SendError { error, body: None }
+    }
+}
+
+impl SendError {
+    fn unsent(error: OriginError, body: RequestBody) -> Self {
+        SendError { error, body: Some(body) }
+    }
+}
+
 impl Pool<Connection> {
     async fn send(
         self: &Rc<Self>,
         req: Request,
         interim: Option<Interim>,
         total: Option<Instant>,
-    ) -> Result<Response, OriginError> {
+    ) -> Result<Response, SendError> {
         let counters = &self.counters;
         let interim = interim.map(|interim| (interim, counters.clone()));
         let (outgoing, body) = Outgoing::new(req, interim, &self.settings)?;
         let asked = outgoing.asked.clone();
         let repeatable = asked.method.is_safe() && body.is_empty();
-        let mut lease = self.lease(total).await?;
+        let mut lease = match self.lease(total).await {
+            Ok(lease) => lease,
+            Err(error) => return Err(SendError::unsent(error, body)),
+        };
         if lease.reused {
             count(&counters.reused);
         }
@@ -179,15 +216,22 @@ impl Pool<Connection> {
                     (Failure { connection_was_dead: true, .. }, Some(spare)) => {
                         spare.build(RequestBody::Empty, progress.clone())
                     }
-                    (Failure { error, .. }, _) => return Err(error),
+                    (failure, _) => return Err(failure.into()),
                 };
                 count(&counters.retried);
-                lease.renew(total).await?;
-                exchange(&mut lease, again, &progress, total)
-                    .await
-                    .map_err(|failure| failure.error)?
+                if let Err(error) = lease.renew(total).await {
+                    return Err(SendError::unsent(error, again.into_body().into_request_body()));
+                }
+                exchange(&mut lease, again, &progress, total).await?
             }
         };
-        respond(&asked, lease, response, progress, total)
+        Ok(respond(&asked, lease, response, progress, total)?)
+    }
+}
+
+impl From<Failure> for SendError {
+    fn from(failure: Failure) -> Self {
+        let body = failure.unsent.map(|request| request.into_body().into_request_body());
+        SendError { error: failure.error, body }
     }
 }

@@ -123,8 +123,7 @@ impl<C: Pooled> Pool<C> {
         }
         count(&self.counters.waited);
         let _place = QueuePlace::take(&self.waiting);
-        // Waiting here is waiting for the origin's first byte: it has no more patience than that.
-        let limit = earlier(after(self.settings.first_byte_timeout), total);
+        let limit = earlier(after(self.settings.max_wait), total);
         match within(limit, self.permits.clone().acquire_owned()).await {
             Some(Ok(permit)) => Ok(permit),
             _ => Err(OriginError::TooManyConnections),

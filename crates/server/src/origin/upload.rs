@@ -93,6 +93,14 @@ impl Upload {
         }
     }
 
+    /// The body as it was given, where nothing of it was taken.
+    pub(super) fn into_request_body(mut self) -> RequestBody {
+        match self.frames.take() {
+            Some(frames) => RequestBody::Stream { length: self.owed, frames },
+            None => RequestBody::Empty,
+        }
+    }
+
     fn data(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         if let Some(owed) = &mut self.owed {
             match owed.checked_sub(data.len() as u64) {

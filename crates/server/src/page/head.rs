@@ -25,6 +25,11 @@ impl Spelled {
         self.values.push(value.into());
     }
 
+    /// Whether there is a line of that name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
     /// Drops every line of that name.
     pub(crate) fn remove(&mut self, name: &str) {
         let mut at = 0;

@@ -2,7 +2,7 @@
 //! the origins. Nothing here knows a connection.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::{
         Arc, OnceLock,
@@ -19,7 +19,7 @@ use crate::{
     clock::Clock,
     counters::Counters,
     counters::Sites,
-    origin::Origin,
+    origin::{Group, Groups},
     page::{flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
@@ -27,7 +27,7 @@ use crate::{
         stalls::Stalls,
     },
     room::Room,
-    settings::{HttpsSettings, OriginSettings, Settings, Site},
+    settings::{HttpsSettings, OriginGroup, RulePolicy, Settings, Site},
     trace::{TraceIds, Tracer, Tracing},
     wire::h1::HitLines,
 };
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     nonces: AtomicU64,
     pub(crate) logger: Option<Arc<Logger>>,
     pub(crate) tracing: Option<Arc<Tracing>>,
+    /// The state of the origins.
+    pub(crate) groups: Groups,
     /// The latest purges.
     pub(crate) purges: purge::History,
     /// Where requests are shown as they end; set before the workers start, where there is an admin
@@ -81,6 +83,7 @@ impl Shared {
             nonces: AtomicU64::new(random[1]),
             logger,
             tracing,
+            groups: Groups::default(),
             purges: purge::History::default(),
             live: OnceLock::new(),
             remote,
@@ -127,29 +130,30 @@ pub(crate) struct Config {
     pub(crate) looks_first: bool,
     /// Where its sites are counted.
     pub(crate) counted: Sites,
-    origins: Vec<(Arc<OriginSettings>, Rc<Origin>)>,
+    origins: Vec<(Arc<OriginGroup>, Rc<Group>)>,
 }
 
 impl Config {
-    /// `port`: of HTTPS.
     fn new(
         settings: Arc<Settings>,
         counters: &Counters,
-        port: Option<u16>,
+        shared: &Shared,
         before: Option<&Config>,
     ) -> Self {
-        let mut origins: Vec<(Arc<OriginSettings>, Rc<Origin>)> = Vec::new();
-        for site in &settings.sites {
-            if origins.iter().any(|(known, _)| *known == site.origin) {
+        let mut origins: Vec<(Arc<OriginGroup>, Rc<Group>)> = Vec::new();
+        for wanted in settings.sites.iter().flat_map(|site| site.origins()) {
+            if origins.iter().any(|(known, _)| known == wanted) {
                 continue;
             }
-            let kept =
-                before.and_then(|b| b.origins.iter().find(|(known, _)| *known == site.origin));
+            let kept = before.and_then(|b| b.origins.iter().find(|(known, _)| known == wanted));
             let origin = match kept {
                 Some((_, origin)) => origin.clone(),
-                None => Origin::new(site.origin.clone(), counters.origins.of(&site.origin.name())),
+                None => {
+                    let counters = |name: &str| counters.origins.of(name);
+                    Group::new(wanted.clone(), &shared.groups, counters)
+                }
             };
-            origins.push((site.origin.clone(), origin));
+            origins.push((wanted.clone(), origin));
         }
         let counted =
             Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
@@ -157,7 +161,9 @@ impl Config {
         let (hit_lines, http2) = (HitLines::new(http), Arc::new(http.http2_limits()));
         let http3 = Arc::new(http.http3_limits());
         let speaks_http3 = settings.https.as_ref().is_some_and(|https| https.http3);
-        let alt_svc = port
+        let alt_svc = shared
+            .https_port
+            .get()
             .filter(|_| speaks_http3)
             .map(|port| format!("h3=\":{port}\"; ma={ALTERNATIVE_SECONDS}"));
         let first = |https: &HttpsSettings| https.redirect || https.acme.is_some();
@@ -172,12 +178,15 @@ impl Config {
         Some((self.settings.sites.get(number)?, self.counted.index(number)))
     }
 
-    /// The origin of a site; sites with equal settings share their connections.
-    pub(crate) fn origin(&self, site: &Site) -> Option<Rc<Origin>> {
-        self.origins
-            .iter()
-            .find(|(known, _)| *known == site.origin)
-            .map(|(_, origin)| origin.clone())
+    fn watch_origins(&self) {
+        self.origins.iter().for_each(|(_, origin)| origin.watch());
+    }
+
+    /// The origin for a request; origins with equal settings share their connections.
+    pub(crate) fn origin(&self, site: &Site, policy: &RulePolicy) -> Option<Rc<Group>> {
+        let of_rule = policy.handling.as_ref().and_then(|handling| handling.origin.as_ref());
+        let wanted = of_rule.unwrap_or(&site.origin);
+        self.origins.iter().find(|(known, _)| known == wanted).map(|(_, origin)| origin.clone())
     }
 }
 
@@ -191,6 +200,8 @@ pub(crate) struct Pages {
     pub(crate) remote: Option<Rc<Remote>>,
     pub(crate) tracer: Option<Tracer>,
     config: RefCell<Rc<Config>>,
+    /// It looks after the origins.
+    watches: Cell<bool>,
 }
 
 impl Pages {
@@ -202,8 +213,7 @@ impl Pages {
         settings: Arc<Settings>,
         remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
-        let config =
-            Rc::new(Config::new(settings, &counters, shared.https_port.get().copied(), None));
+        let config = Rc::new(Config::new(settings, &counters, &shared, None));
         let tracer = shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce()));
         Rc::new(Self {
             shared,
@@ -213,7 +223,14 @@ impl Pages {
             remote,
             tracer,
             config: RefCell::new(config),
+            watches: Cell::new(false),
         })
+    }
+
+    /// This worker looks after the origins for all workers, now and after a reload.
+    pub(crate) fn watch_origins(&self) {
+        self.watches.set(true);
+        self.config().watch_origins();
     }
 
     pub(crate) fn config(&self) -> Rc<Config> {
@@ -222,8 +239,10 @@ impl Pages {
 
     /// Uses these settings for every request from now on.
     pub(crate) fn reload(&self, settings: Arc<Settings>) {
-        let port = self.shared.https_port.get().copied();
-        let config = Config::new(settings, &self.counters, port, Some(&self.config()));
+        let config = Config::new(settings, &self.counters, &self.shared, Some(&self.config()));
+        if self.watches.get() {
+            config.watch_origins();
+        }
         *self.config.borrow_mut() = Rc::new(config);
     }
 

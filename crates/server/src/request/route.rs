@@ -101,7 +101,8 @@ fn way(request: &Request<'_, '_>, policy: &RulePolicy) -> Way {
     let special = head.framing != BodyFraming::None
         || request.upgrade().is_some()
         || request.connection_hides_fields();
-    if policy.pass || special || cookies() {
+    let unkeyed = policy.handling.as_ref().is_some_and(|handling| handling.unkeyed);
+    if policy.pass || unkeyed || special || cookies() {
         return Way::Pass(Forward::Bypass);
     }
     Way::Lookup

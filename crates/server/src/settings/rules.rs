@@ -15,7 +15,10 @@ use larder_proto::{
 };
 use regex::Regex;
 
-use super::patterns::{CookiePattern, Glob};
+use super::{
+    handling::Handling,
+    patterns::{CookiePattern, Glob},
+};
 
 /// Whether any field line of this name (any case) satisfies the test.
 pub type AnyField<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool + 'a;
@@ -46,6 +49,12 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// Whether it looks at more than the key of a page has. GET and HEAD have one page.
+    fn is_unkeyed(&self) -> bool {
+        let has = |name: &str| self.methods.iter().any(|method| method == name);
+        self.cookie.is_some() || self.header.is_some() || has("GET") != has("HEAD")
+    }
+
     /// Whether the request matches.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
         (self.paths.is_empty()
@@ -78,7 +87,8 @@ pub struct Rule {
 
 impl Rule {
     /// `defaults`: those of the site the rule belongs to.
-    pub fn new(matcher: Matcher, action: RuleAction, defaults: &RulePolicy) -> Rule {
+    pub fn new(matcher: Matcher, mut action: RuleAction, defaults: &RulePolicy) -> Rule {
+        action.handling.under(matcher.is_unkeyed());
         let alone = Arc::new(action.over(defaults));
         Rule { matcher, action, alone }
     }
@@ -107,6 +117,8 @@ pub struct RulePolicy {
     pub max_object: u64,
     /// The choices that RFC 9111 leaves to the operator.
     pub cache: Policy,
+    /// Beyond caching; None: nothing is changed.
+    pub handling: Option<Arc<Handling>>,
 }
 
 impl Default for RulePolicy {
@@ -122,6 +134,7 @@ impl Default for RulePolicy {
             convert_head: true,
             max_object: 1 << 30,
             cache: Policy::default(),
+            handling: None,
         }
     }
 }
@@ -216,7 +229,7 @@ overlay! {
         early_hints: bool,
         convert_head: bool,
         max_object: u64,
-    } nested { cache: CacheAction }
+    } nested { cache: CacheAction, handling: Handling }
 }
 
 overlay! {

@@ -26,7 +26,7 @@ fn site(hosts: &[&str]) -> Site {
     Site {
         name: hosts.first().copied().unwrap_or("default").to_owned(),
         hosts: hosts.iter().map(|host| HostPattern::parse(host).expect("a host")).collect(),
-        origin: Arc::default(),
+        origin: Arc::new(OriginGroup::single(Arc::default())),
         purge: Permission::default(),
         remote: true,
         client_auth: None,

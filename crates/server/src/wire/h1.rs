@@ -161,6 +161,10 @@ impl Framing {
     }
 }
 
+/// Seconds after which a client may come back that was refused for want of room (`Retry-After`, RFC
+/// 9110 section 10.2.3): queues of origins and of clients are gone by then, or full again.
+const RETRY_AFTER: u64 = 1;
+
 /// An answer of our own making.
 pub(crate) struct OwnAnswer<'a> {
     pub(crate) status: u16,
@@ -189,6 +193,9 @@ impl OwnAnswer<'_> {
         head.line("Server", b"larder");
         if let Some(location) = self.location {
             head.line("Location", location.as_bytes());
+        }
+        if self.status == 503 {
+            head.number("Retry-After", RETRY_AFTER);
         }
         if let Some(hsts) = self.hsts {
             head.line("Strict-Transport-Security", hsts.as_bytes());

@@ -1,7 +1,7 @@
 //! Options of `[[site]]`, of its rules, and of presets.
 
 use super::https::{CLIENT_CA, CLIENT_CERTIFICATE, CLIENT_CRL};
-use super::{DAY, Kind, Opt, Section, TIB, YEAR, list, opt, required};
+use super::{Kind, Opt, Section, TIB, YEAR, list, opt, required};
 
 pub(super) const SITE: &[Opt] = &[
     list(
@@ -18,7 +18,7 @@ pub(super) const SITE: &[Opt] = &[
         default: "",
         required: true,
         help: "Source of the pages: `http://host:port`, `fcgi://host:port`, `fcgi+unix:/socket`, \
-               `files:/directory`.",
+               `files:/directory`; or a list of servers that have the same pages.",
     },
     opt(
         "preset",
@@ -44,156 +44,6 @@ pub(super) const SITE: &[Opt] = &[
          none.",
     ),
     opt("rule", Kind::Tables(Section::Rule), "", "Settings for some of the requests; see Rules."),
-];
-
-pub(super) const ORIGIN: &[Opt] = &[
-    required(
-        "url",
-        Kind::Origin,
-        "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
-         `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`.",
-    ),
-    opt(
-        "root",
-        Kind::File,
-        "",
-        "Directory of the scripts and files beside a FastCGI application. Only what exists below \
-         it is handed to the application. Not set: the application knows its paths itself, and is \
-         sent every request.",
-    ),
-    list(
-        "index",
-        Kind::Text,
-        "index.php index.html",
-        "Names of files that answer for their directory, by preference. For `files` origins \
-         `index.html` alone unless it is set.",
-    ),
-    list(
-        "try_files",
-        Kind::Candidate,
-        "$uri $uri/",
-        "Places to look at for a path, in order: `$uri` is the file or script of that path, \
-         `$uri/` the index of that directory, `/index.php` a script for all other paths, `=404` a \
-         status. `/index.php?q=$uri&$args` sets the query.",
-    ),
-    list(
-        "split_path",
-        Kind::Text,
-        ".php",
-        "Ends of the names of scripts. The path behind one is its PATH_INFO: \
-         `/index.php/Main_Page`. Other files are served as they are. `[]`: every file is a script.",
-    ),
-    opt(
-        "symlinks",
-        Kind::Choice(&["beneath", "follow"]),
-        "beneath",
-        "Symbolic links below `root`: `beneath` follows relative ones that stay below it; `follow` \
-         all.",
-    ),
-    list(
-        "types",
-        Kind::MediaType,
-        "",
-        "Media types of files by extension, before the usual ones: `md=text/markdown; \
-         charset=utf-8`.",
-    ),
-    opt(
-        "check",
-        Kind::Time(0, DAY),
-        "1s",
-        "Time for which a stored file is served without another look at it. Files of more than \
-         1 MiB are not stored.",
-    ),
-    opt(
-        "proxy_protocol",
-        Kind::Choice(&["v1", "v2"]),
-        "",
-        "Begin each connection with a header of the PROXY protocol, for origins that demand one. \
-         It names no client (`UNKNOWN`, `LOCAL`): a connection carries requests of many, and \
-         `X-Forwarded-For` names theirs.",
-    ),
-    list(
-        "params",
-        Kind::Param,
-        "",
-        "Parameters for a FastCGI application, beside the usual ones or instead of them: \
-         `APP_ENV=production`; `-HTTP_ACCEPT` is not sent.",
-    ),
-    opt(
-        "app_root",
-        Kind::Text,
-        "",
-        "The root as a FastCGI application names it, if it runs elsewhere (a container). Default: \
-         `root`.",
-    ),
-    opt(
-        "ca",
-        Kind::File,
-        "",
-        "Authorities in PEM that may sign the certificate of an `https` origin. Default: those \
-         that the system knows.",
-    ),
-    opt(
-        "verify",
-        Kind::Bool,
-        "true",
-        "Check the certificate of an `https` origin. Without this anybody between can read and \
-         change pages.",
-    ),
-    opt(
-        "tls_name",
-        Kind::Text,
-        "",
-        "The name that an `https` origin is asked for (SNI) and that its certificate must have. \
-         Default: the host of `url`.",
-    ),
-    opt("cert", Kind::File, "", "A certificate in PEM that is shown to an `https` origin."),
-    opt("key", Kind::File, "", "The private key of `cert` in PEM."),
-    opt(
-        "host_header",
-        Kind::Text,
-        "",
-        "`Host` sent to the origin. Default: that of the client's request.",
-    ),
-    opt("connect_timeout", Kind::Time(1, DAY), "3s", "For a connection, then 504."),
-    opt(
-        "first_byte_timeout",
-        Kind::Time(1, DAY),
-        "60s",
-        "From the request to the head of its answer, then 504.",
-    ),
-    opt(
-        "between_bytes_timeout",
-        Kind::Time(1, DAY),
-        "30s",
-        "Between two pieces of a body; then it counts as cut off.",
-    ),
-    opt(
-        "total_timeout",
-        Kind::Time(1, DAY),
-        "1h",
-        "For a whole answer; then it counts as cut off.",
-    ),
-    opt(
-        "max_connections",
-        Kind::Count(1, 100_000),
-        "128",
-        "Connections at once, per thread; WebSockets do not count.",
-    ),
-    opt(
-        "max_waiting",
-        Kind::Count(0, 1_000_000),
-        "1024",
-        "Requests waiting for a connection, per thread; the next one gets 503.",
-    ),
-    opt("idle_connections", Kind::Count(0, 100_000), "32", "Idle connections kept, per thread."),
-    opt(
-        "idle_timeout",
-        Kind::Time(0, DAY),
-        "30s",
-        "Time for which an idle connection is kept. For FastCGI 1s unless it is set: a process of \
-         php-fpm serves nobody else while its connection is kept.",
-    ),
 ];
 
 pub(super) const PURGE: &[Opt] = &[
@@ -231,6 +81,21 @@ pub(super) const RULE: &[Opt] = &[
         Kind::HeaderMatch,
         "",
         "Applies when such a header is sent: `Name: value`, the value a glob.",
+    ),
+    Opt {
+        name: "origin",
+        kind: Kind::Table(Section::Origin, Some("url")),
+        list: false,
+        default: "",
+        required: false,
+        help: "Source of these pages, as `origin` of a site.",
+    },
+    opt(
+        "redirect",
+        Kind::Redirect,
+        "",
+        "The answer is another place: `301 https://example.org$uri`; 302 unless a status is given. \
+         `$uri` is path and query of the request, `$host` its host.",
     ),
 ];
 
@@ -375,6 +240,33 @@ pub(super) const POLICY: &[Opt] = &[
         "true",
         "Obey `Cache-Control` and `Pragma` of requests (RFC 9111). `false`: a visitor's reload \
          does not reach the origin.",
+    ),
+    opt(
+        "strip_prefix",
+        Kind::Prefix,
+        "",
+        "Removed from the front of the path for the origin: `/api`. Visitors, keys and purges have \
+         the whole path.",
+    ),
+    opt(
+        "add_prefix",
+        Kind::Prefix,
+        "",
+        "Put before the path for the origin, after `strip_prefix`.",
+    ),
+    list(
+        "request_fields",
+        Kind::FieldEdit,
+        "",
+        "Changes of the fields for the origin: `X-Env: prod` sets a field, `+Name: value` adds a \
+         line, `-Name` removes it.",
+    ),
+    list(
+        "response_fields",
+        Kind::FieldEdit,
+        "",
+        "Changes of the fields of the origin's answer, before it is judged and stored. Pages that \
+         are stored keep theirs.",
     ),
     list(
         "targets",

@@ -76,7 +76,7 @@ impl Pooled for Connection {
             in_time(settings, deadline, async |limit| match settings.scheme.socket() {
                 Some(path) => connect_unix(path).await,
                 None => {
-                    let (tcp, peer) = dial(&settings.host, settings.port, limit).await?;
+                    let (tcp, peer) = dial(settings, limit).await?;
                     Ok((Stream::Tcp(tcp), peer))
                 }
             })

@@ -33,7 +33,7 @@ use self::{
     params::{Facts, params},
 };
 use super::{
-    Body, OriginCounters, OriginError, Request, RequestBody, Response,
+    Body, OriginCounters, OriginError, Request, RequestBody, Response, SendError,
     connect::{after, within},
     counters::count,
     files::Files,
@@ -89,9 +89,9 @@ impl FastCgi {
         &self,
         mut request: Request,
         total: Option<Instant>,
-    ) -> Result<Response, OriginError> {
+    ) -> Result<Response, SendError> {
         if request.method == Method::CONNECT {
-            return Err(OriginError::Unsendable("CONNECT has no path".to_owned()));
+            return Err(OriginError::Unsendable("CONNECT has no path".to_owned()).into());
         }
         set_host(&mut request.headers, &self.pool.settings)?;
         for _ in 0..=LOCAL_REDIRECTS {
@@ -104,7 +104,7 @@ impl FastCgi {
                 None => None,
                 Some(Found::Script(script)) => Some(script),
                 Some(Found::Directory) => return Ok(Response::moved_to_directory(path, query)),
-                Some(Found::File(name)) => return self.file(&name, &request),
+                Some(Found::File(name)) => return Ok(self.file(&name, &request)?),
                 Some(Found::Status(status)) => {
                     return Ok(Response::status(status, &request.method));
                 }
@@ -112,7 +112,9 @@ impl FastCgi {
             let body = std::mem::replace(&mut request.body, RequestBody::Empty);
             let path = decoded.as_bytes();
             let (head, exchange) = self.ask(&request, path, body, script.as_ref(), total).await?;
-            let Some(target) = head.local else { return respond(&request, head, exchange, total) };
+            let Some(target) = head.local else {
+                return Ok(respond(&request, head, exchange, total)?);
+            };
             exchange.drain();
             request.target = target;
             if request.method != Method::HEAD {
@@ -120,7 +122,7 @@ impl FastCgi {
             }
             request.headers.remove(header::CONTENT_TYPE);
         }
-        Err(OriginError::Malformed("local redirects in a circle".to_owned()))
+        Err(OriginError::Malformed("local redirects in a circle".to_owned()).into())
     }
 
     /// None: the application knows its paths itself.
@@ -145,7 +147,7 @@ impl FastCgi {
         body: RequestBody,
         script: Option<&Script>,
         total: Option<Instant>,
-    ) -> Result<(Head, Exchange), OriginError> {
+    ) -> Result<(Head, Exchange), SendError> {
         let (length, body) = measured(&request.method, body, total).await?;
         let facts = Facts {
             method: &request.method,
@@ -162,7 +164,10 @@ impl FastCgi {
         let mut upload = Upload::new(body, progress.clone());
         let mut first = true;
         loop {
-            let lease = self.pool.lease(total).await?;
+            let lease = match self.pool.lease(total).await {
+                Ok(lease) => lease,
+                Err(error) => return Err(SendError::unsent(error, upload.into_request_body())),
+            };
             let reused = lease.reused;
             if reused && first {
                 count(&self.pool.counters.reused);
@@ -178,7 +183,7 @@ impl FastCgi {
             let dead = reused && !exchange.received && useless;
             let unsent = !exchange.sent;
             if !first || !dead || !(unsent || repeatable) {
-                return Err(error);
+                return Err(error.into());
             }
             let empty = || Upload::new(RequestBody::Empty, progress.clone());
             upload = exchange.take_back().unwrap_or_else(empty);

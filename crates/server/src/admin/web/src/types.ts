@@ -263,6 +263,14 @@ export type Origin = {
     ttfb: Histogram,
     /** Requests to the origin. */
     requests: number,
+    /** Requests that failed there and were sent to another server of the same origin. */
+    sent_elsewhere: number,
+    /** Requests to it now, until their answers are complete. */
+    under_way: number,
+    /** Servers of this name: one, or an origin of several sites. */
+    servers: number,
+    /** Those of them that get requests: not taken out for failures in a row. */
+    healthy: number,
     /** Connections closed because the origin sent bytes that nobody had asked for, behind
      * an answer or before a request. */
     unasked: number,
