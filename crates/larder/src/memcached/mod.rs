@@ -8,7 +8,6 @@
 
 mod extended;
 mod flags;
-mod getopt;
 mod listeners;
 mod process;
 mod settings;
