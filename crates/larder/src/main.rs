@@ -1,6 +1,7 @@
 //! The binary: command line, configuration, wiring.
 
 mod acme;
+mod app;
 mod certificates;
 mod check;
 mod cli;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     }
     match std::env::args_os().nth(1).as_ref().and_then(|command| command.to_str()) {
         Some(launch::COMMAND) => return launch::run(std::env::args_os().skip(2)),
+        Some(app::GUARD_COMMAND) => return app::run_guard(),
         _ => {}
     }
     if lab::takes(std::env::args_os().skip(1)) {

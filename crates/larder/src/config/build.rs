@@ -16,7 +16,7 @@ use larder_server::settings::{
 };
 
 use super::{
-    TOKEN_BYTES, acme, admin, bounded, https,
+    TOKEN_BYTES, acme, admin, app, bounded, https,
     item::default_items,
     objects,
     options::Section,
@@ -66,6 +66,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         http,
         https,
         sites,
+        apps: app::apps(root, directory, report),
         access_log: access_log(&http_values, directory),
         pages: objects::share(&http_values, report),
         memcached,
@@ -176,7 +177,7 @@ fn site(
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), HostPattern::to_string),
         hosts,
-        origin: Arc::new(origin::origin(&values.table("origin"), directory, report)?),
+        origin: Arc::new(origin::origin(root, &values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,

@@ -12,6 +12,7 @@ use larder_server::settings::{
 };
 
 use super::{
+    app,
     build::file,
     https,
     problem::{Location, Problem, Report},
@@ -30,11 +31,17 @@ const OF_FILES: [&str; 5] = ["index", "try_files", "symlinks", "types", "check"]
 
 /// The origin of a site. None: a mistake, which is in the report.
 pub(super) fn origin(
+    root: &Values,
     values: &Values,
     directory: &Path,
     report: &mut Report,
 ) -> Option<OriginSettings> {
-    let url: OriginUrl = values.get("url")?;
+    let mut url: OriginUrl = values.get("url")?;
+    let mut app = None;
+    if url.scheme == UrlScheme::App {
+        app = Some(url.host.clone());
+        url = app::resolve(root, &url, values.location("url"), directory, report)?;
+    }
     let host_header: Option<String> = values.maybe("host_header");
     if let Some(host) = &host_header
         && split_authority(host).is_none()
@@ -57,6 +64,8 @@ pub(super) fn origin(
             }
             OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
         }
+        // Resolved above.
+        UrlScheme::App => return None,
         UrlScheme::Files => {
             useless(values, &["proxy_protocol"], "for HTTP origins", report);
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
@@ -72,6 +81,7 @@ pub(super) fn origin(
         scheme,
         host: url.host,
         port: url.port,
+        app,
         proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
             Some("v1") => Some(Version::One),
             Some(_) => Some(Version::Two),

@@ -18,7 +18,7 @@ pub(super) const SITE: &[Opt] = &[
         default: "",
         required: true,
         help: "Source of the pages: `http://host:port`, `fcgi://host:port`, `fcgi+unix:/socket`, \
-               `files:/directory`.",
+               `files:/directory`, `app:NAME` (an application of `[[app]]`).",
     },
     opt(
         "preset",
@@ -51,7 +51,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         "url",
         Kind::Origin,
         "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
-         `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`.",
+         `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`; an \
+         application of `[[app]]`: `app:NAME`.",
     ),
     opt(
         "root",
