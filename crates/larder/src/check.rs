@@ -67,6 +67,9 @@ fn summary(settings: &Settings) {
     for address in settings.memcached.iter().flat_map(|face| &face.udp) {
         println!("  listens on memcached+udp://{address}");
     }
+    for app in &settings.apps {
+        println!("  runs {}: {}, processes: {}", app.name, app.command.join(" "), app.processes);
+    }
     for site in &settings.sites {
         println!("  {} from {}, rules: {}", site.name, site.origin.name(), site.rules.len());
     }

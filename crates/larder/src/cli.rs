@@ -24,6 +24,9 @@ pub(crate) enum Command {
     /// Keep objects for Redis's clients; takes redis-server's names of options
     #[command(disable_help_flag = true)]
     Redis(OwnFlags),
+    /// Start applications that speak FastCGI; takes spawn-fcgi's own flags
+    #[command(disable_help_flag = true)]
+    SpawnFcgi(OwnFlags),
     /// Show it: a slow sample site with Larder before it
     Demo(DemoArgs),
     /// Take pages out of a running server
@@ -57,7 +60,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Flags that `memcached`, `redis` or `larder-lab` parse themselves.
+/// Flags that `memcached`, `redis`, `spawn-fcgi` or `larder-lab` parse themselves.
 #[derive(Args, Debug)]
 pub(crate) struct OwnFlags {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]

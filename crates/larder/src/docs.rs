@@ -108,6 +108,8 @@ fn heading(section: Section) -> &'static str {
         Section::Remote => "`[remote]`",
         Section::Debug => "`debug` of a site",
         Section::Tracing => "`[tracing]`",
+        Section::App => "Applications: `[[app]]`",
+        Section::AppLimits => "`limits` of `[[app]]`",
         Section::Site => "`[[site]]`",
         Section::Origin => "`origin` of a site",
         Section::Health => "`health` of an origin",
@@ -208,6 +210,15 @@ fn about_others(section: Section) -> &'static str {
              `Expires`. `refresh = { min = \"1m\", percent = 20, max = \"1h\" }`. Without \
              `Last-Modified` it is `min`. Not set: as RFC 9111 suggests, a tenth of the time since \
              `Last-Modified`, at most a day."
+        }
+        Section::App => {
+            "Applications that Larder starts, watches and stops, for origins `app:NAME`; \
+             [operations.md](operations.md#run-applications) describes it. The keys of a FastCGI \
+             origin are in the site: `origin = { url = \"app:php\", root = \"/srv/www\" }`."
+        }
+        Section::AppLimits => {
+            "`limits = { nofile = 1024, memory = \"2GiB\" }`: the soft and the hard limit of each \
+             process, as setrlimit(2) has them."
         }
         Section::Preset => "",
         _ => "",

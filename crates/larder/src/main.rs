@@ -1,6 +1,7 @@
 //! The binary: command line, configuration, wiring.
 
 mod acme;
+mod app;
 mod certificates;
 mod check;
 mod cli;
@@ -9,12 +10,15 @@ mod demo;
 mod docs;
 mod exit;
 mod fleet;
+mod getopt;
 mod lab;
+mod launch;
 mod memcached;
 mod purge;
 mod redis;
 mod serve;
 mod signals;
+mod spawn_fcgi;
 
 use std::{
     path::{Path, PathBuf},
@@ -28,10 +32,17 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // A program started as `memcached` takes memcached's flags.
+    // A program started as `memcached` or `spawn-fcgi` takes the flags of that one.
     let name = std::env::args_os().next().map(PathBuf::from);
-    if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "memcached") {
-        return memcached::run(&own_flags(1));
+    match name.as_deref().and_then(Path::file_name) {
+        Some(name) if name == "memcached" => return memcached::run(&own_flags(1)),
+        Some(name) if name == "spawn-fcgi" => return spawn_fcgi::run(&own_flags(1)),
+        _ => {}
+    }
+    match std::env::args_os().nth(1).as_ref().and_then(|command| command.to_str()) {
+        Some(launch::COMMAND) => return launch::run(std::env::args_os().skip(2)),
+        Some(app::GUARD_COMMAND) => return app::run_guard(),
+        _ => {}
     }
     if lab::takes(std::env::args_os().skip(1)) {
         return lab::run();
@@ -48,6 +59,7 @@ fn main() -> ExitCode {
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Certificates(args) => certificates::run(&args),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),
+        cli::Command::SpawnFcgi(_) => spawn_fcgi::run(&own_flags(2)),
         cli::Command::Redis(_) => redis::run(&own_flags(2)),
         cli::Command::Docs { page } => docs::run(page),
     }

@@ -10,6 +10,7 @@ use larder_server::{
 
 use crate::{
     acme::{self, Orders},
+    app::Supervisor,
     check,
     config::{self, Flags},
     exit,
@@ -31,8 +32,8 @@ pub(crate) fn run_settings(
     again: impl FnMut() -> Option<Settings>,
 ) -> ExitCode {
     raise_descriptors(&settings);
-    match start(settings, |_| ()) {
-        Ok((signals, server)) => until_stopped(signals, server, again),
+    match start_all(settings) {
+        Ok((signals, server, apps)) => until_stopped(signals, server, apps, again),
         Err(error) => {
             eprintln!("larder: {error}");
             ExitCode::from(exit::NOTHING)
@@ -40,22 +41,37 @@ pub(crate) fn run_settings(
     }
 }
 
+/// Starts a server and the applications behind it. Their sockets are open before the first request
+/// can come.
+fn start_all(settings: Settings) -> anyhow::Result<(Signals, Server, Supervisor)> {
+    let mut apps = Supervisor::default();
+    let mut opened = Some(apps.open(&settings).map_err(anyhow::Error::msg)?);
+    let mut begun = Ok(());
+    let (signals, server) = start(settings, |server| {
+        let opened = opened.take().unwrap_or_default();
+        begun = apps.run(server.settings(), opened, server.apps());
+    })?;
+    begun.context("cannot start a thread")?;
+    Ok((signals, server, apps))
+}
+
 /// Handles signals until one of them stops the server.
 pub(crate) fn until_stopped(
     mut signals: Signals,
     mut server: Server,
+    mut apps: Supervisor,
     mut again: impl FnMut() -> Option<Settings>,
 ) -> ExitCode {
     let orders = order_certificates(&signals, &server);
     loop {
         match signals.wait() {
-            SignalRequest::Reload => reload(&mut server, &mut again, orders.as_ref()),
+            SignalRequest::Reload => reload(&mut server, &mut apps, &mut again, orders.as_ref()),
             SignalRequest::Certificates => use_ordered(&mut server),
             SignalRequest::Statistics => print_numbers(&server),
             SignalRequest::Stop => break,
         }
     }
-    stop(signals, server)
+    stop(signals, server, apps)
 }
 
 /// Starts the thread that orders certificates. It waits where none are ordered yet: a reload may
@@ -213,6 +229,7 @@ fn print_admin(server: &Server) {
 /// use.
 fn reload(
     server: &mut Server,
+    apps: &mut Supervisor,
     again: &mut impl FnMut() -> Option<Settings>,
     orders: Option<&Orders>,
 ) {
@@ -221,8 +238,16 @@ fn reload(
     keep_ordered(server, &mut settings);
     let own_token = |server: &Server| server.admin().is_some_and(|admin| admin.token.is_some());
     let before = own_token(server);
+    let opened = match apps.open(&settings) {
+        Ok(opened) => opened,
+        Err(reason) => return eprintln!("larder: not reloaded: {reason}"),
+    };
     match server.reload(settings) {
         Ok(()) => {
+            let state = server.apps();
+            if let Err(error) = apps.run(server.settings(), opened, state) {
+                eprintln!("larder: applications stay as they were: {error}");
+            }
             eprintln!("larder: configuration reloaded");
             let https = server.settings().https.as_ref();
             if let Some(orders) = orders {
@@ -245,10 +270,14 @@ fn print_numbers(server: &Server) {
     }
 }
 
-/// Lets open requests finish. A second signal ends that at once.
-pub(crate) fn stop(mut signals: Signals, server: Server) -> ExitCode {
+/// Lets open requests finish, then ends the applications. A second signal ends that at once.
+pub(crate) fn stop(mut signals: Signals, server: Server, apps: Supervisor) -> ExitCode {
     eprintln!("larder: stopping: requests under way may finish");
-    if signals.during(move || server.drain()) {
+    let drain = move || {
+        server.drain();
+        apps.stop();
+    };
+    if signals.during(drain) {
         eprintln!("larder: stopped");
     } else {
         eprintln!("larder: stopped at once");

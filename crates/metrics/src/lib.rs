@@ -8,7 +8,7 @@
 //! | `sketch.rs` | Space-Saving: the keys with the highest counts, in bounded memory |
 //! | `hot_urls.rs` | the hottest URLs of a worker |
 //! | `outcome.rs` | the table of outcomes of an HTTP request |
-//! | `snapshot.rs`, `http.rs`, `objects.rs`, `remote.rs`, `process.rs` | the snapshot: tables of its figures, with their metrics |
+//! | `snapshot.rs`, `http.rs`, `app.rs`, `objects.rs`, `remote.rs`, `process.rs` | the snapshot: tables of its figures, with their metrics |
 //! | `table.rs`, `text.rs` | all metrics; their documentation; their text for Prometheus |
 //! | `history.rs` | the table of columns; one sample a second for an hour |
 //! | `api.rs` | other answers of the admin API that have more than one reader |
@@ -18,6 +18,7 @@
 //! Nothing here reads a clock, a file or a socket.
 
 mod api;
+mod app;
 mod certificates;
 mod counter;
 mod histogram;
@@ -37,6 +38,7 @@ mod text;
 mod tests;
 
 pub use api::*;
+pub use app::*;
 pub use certificates::*;
 pub use counter::Counter;
 pub use histogram::{Histogram, Recorder};

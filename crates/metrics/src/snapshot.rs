@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Certificate, Histogram, Http, LogFigures, Memory, Objects, Remote, Spans};
+use crate::{App, Certificate, Histogram, Http, LogFigures, Memory, Objects, Remote, Spans};
 
 /// The version of the form below; a field that is added does not change it.
 pub const VERSION: u32 = 1;
@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub http: Option<Http>,
     /// The certificates of HTTPS.
     pub certificates: Vec<Certificate>,
+    /// The applications that Larder runs.
+    pub apps: Vec<App>,
     /// The memcached face.
     pub memcached: Option<Objects>,
     /// The Redis face.

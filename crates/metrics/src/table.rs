@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Certificate, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site,
-    Snapshot,
+    App, Certificate, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer,
+    Site, Snapshot,
 };
 use crate::{certificates, http, objects, process, remote, text::Samples};
 
@@ -99,6 +99,12 @@ const GROUPS: &[Group] = &[
         about: "Requests to origins; `origin` is its address.",
         own: http::ORIGINS,
         rows: &[Origin::METRICS],
+    },
+    Group {
+        heading: "Applications",
+        about: "Applications that Larder runs; `app` is the name.",
+        own: &[],
+        rows: &[App::METRICS],
     },
     Group {
         heading: "Memory",

@@ -5,6 +5,7 @@
 pub mod access_log;
 pub mod acme;
 mod admin;
+pub mod app;
 pub mod clock;
 mod counters;
 mod fetch;

@@ -24,6 +24,7 @@ use crate::{
     access_log::Logger,
     acme::Acme,
     admin::{self, Admin, AdminView},
+    app::Apps,
     clock::Clock,
     counters::Counters,
     measure::{Parts, Registry},
@@ -142,6 +143,7 @@ pub struct Server {
     faces: Faces,
     logger: Option<Arc<Logger>>,
     registry: Arc<Registry>,
+    apps: Arc<Apps>,
     admin: Option<Admin>,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
@@ -174,6 +176,7 @@ impl Server {
         if let (Some((shared, _)), Some((_, Address::Tcp(address)))) = (&faces.http, https.next()) {
             let _ = shared.https_port.set(address.port());
         }
+        let apps = Arc::<Apps>::default();
         let registry = Registry::new(Parts {
             clock,
             store,
@@ -182,6 +185,7 @@ impl Server {
             memcached: faces.memcached.clone(),
             redis: faces.redis.clone(),
             logger: logger.clone(),
+            apps: apps.clone(),
         });
         let mut server = Server {
             worker_shared: WorkerShared::new(clock, settings.store()),
@@ -189,6 +193,7 @@ impl Server {
             faces,
             logger,
             registry,
+            apps,
             admin: None,
             settings,
             addresses,
@@ -345,6 +350,11 @@ impl Server {
     /// The challenges of ACME; None: pages are not served.
     pub fn acme(&self) -> Option<Arc<Acme>> {
         self.faces.http.as_ref().map(|(shared, _)| shared.acme.clone())
+    }
+
+    /// The state of the applications that Larder runs.
+    pub fn apps(&self) -> Arc<Apps> {
+        self.apps.clone()
     }
 
     /// Opens the access log anew, after it was moved away.

@@ -21,6 +21,7 @@ pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forwa
 
 mod acme;
 mod admin;
+mod app;
 mod client_auth;
 mod fastcgi;
 mod group;
@@ -36,6 +37,7 @@ mod tree;
 
 pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
+pub use app::{AppListen, AppProtocol, AppSettings};
 pub use client_auth::{ClientAuth, ClientAuthError};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
@@ -67,6 +69,8 @@ pub struct Settings {
     pub https: Option<HttpsSettings>,
     /// Sites, in the order of the file. `site_for` picks one by host.
     pub sites: Vec<Arc<Site>>,
+    /// Applications that Larder runs.
+    pub apps: Vec<Arc<AppSettings>>,
     /// None: no access log.
     pub access_log: Option<AccessLogSettings>,
     /// The pages' part of the memory.
@@ -386,6 +390,8 @@ pub struct OriginSettings {
     pub port: u16,
     /// Its address; None: the name is looked up for each connection.
     pub address: Option<SocketAddr>,
+    /// The name of the application that Larder runs, if it is one.
+    pub app: Option<String>,
     /// Connections to it begin with a header of the PROXY protocol, which names no client: each is
     /// for requests of many.
     pub proxy_protocol: Option<proxy_protocol::Version>,
@@ -412,8 +418,11 @@ pub struct OriginSettings {
 }
 
 impl OriginSettings {
-    /// `http://host:port`, `fcgi+unix:/path`: its name in figures and listings.
+    /// `http://host:port`, `fcgi+unix:/path`, `app:name`: its name in figures and listings.
     pub fn name(&self) -> String {
+        if let Some(name) = &self.app {
+            return format!("app:{name}");
+        }
         let scheme = self.scheme.as_str();
         if let Some(path) = self.scheme.socket() {
             return format!("{scheme}+unix:{}", path.display());
@@ -437,6 +446,7 @@ impl Default for OriginSettings {
             host: "127.0.0.1".to_owned(),
             port: 80,
             address: None,
+            app: None,
             proxy_protocol: None,
             host_header: None,
             connect_timeout: Duration::from_secs(3),

@@ -17,7 +17,7 @@ use larder_server::settings::{
 };
 
 use super::{
-    TOKEN_BYTES, acme, admin, bounded, https,
+    TOKEN_BYTES, acme, admin, app, bounded, https,
     item::default_items,
     objects,
     options::Section,
@@ -67,6 +67,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         http,
         https,
         sites,
+        apps: app::apps(root, directory, report),
         access_log: access_log(&http_values, directory),
         pages: objects::share(&http_values, report),
         memcached,
@@ -166,7 +167,7 @@ fn site(
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
     for rule in values.tables("rule").iter().chain(of_preset) {
         let mut action = self::action(rule);
-        action.handling.origin = origin_of(rule, directory, report);
+        action.handling.origin = origin_of(root, rule, directory, report);
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
@@ -178,7 +179,7 @@ fn site(
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), HostPattern::to_string),
         hosts,
-        origin: Arc::new(origin::group(&values.table("origin"), directory, report)?),
+        origin: Arc::new(origin::group(root, &values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
@@ -189,9 +190,14 @@ fn site(
 }
 
 /// The origin of a rule.
-fn origin_of(rule: &Values, directory: &Path, report: &mut Report) -> Option<Arc<OriginGroup>> {
+fn origin_of(
+    root: &Values,
+    rule: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Arc<OriginGroup>> {
     let origin = rule.is_set("origin").then(|| rule.table("origin"))?;
-    origin::group(&origin, directory, report).map(Arc::new)
+    origin::group(root, &origin, directory, report).map(Arc::new)
 }
 
 fn preset(values: &Values, report: &mut Report) -> Option<Values> {

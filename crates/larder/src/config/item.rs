@@ -9,6 +9,7 @@ use larder_server::settings::{
 use regex::Regex;
 
 use super::{
+    app::{self, Place},
     options::{Kind, Opt},
     problem::nearest,
     value::{self, MemberUrl, OriginUrl},
@@ -22,6 +23,7 @@ pub(crate) enum Item {
     Text(String),
     Address(std::net::SocketAddr),
     Listen(Listen),
+    AppListen(Place),
     Net(Net),
     Host(HostPattern),
     Glob(Glob),
@@ -71,6 +73,7 @@ from_item! {
     PathBuf: Item::Text(text) => PathBuf::from(text),
     std::net::SocketAddr: Item::Address(address) => *address,
     Listen: Item::Listen(listen) => listen.clone(),
+    Place: Item::AppListen(place) => place.clone(),
     Net: Item::Net(net) => *net,
     HostPattern: Item::Host(host) => host.clone(),
     Glob: Item::Glob(glob) => glob.clone(),
@@ -133,6 +136,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         }),
         Kind::Address => value::address(text).map(Item::Address),
         Kind::Listen => value::listen(text).map(Item::Listen),
+        Kind::AppListen => app::place(text).map(Item::AppListen),
         Kind::RemoteServer => {
             larder_client::Server::parse(text).map(Item::RemoteServer).map_err(|_| expected(kind))
         }
@@ -209,6 +213,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Address => "an address and port such as \"127.0.0.1:8080\"".to_owned(),
         Kind::Listen => {
             "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned()
+        }
+        Kind::AppListen => {
+            "\"auto\", the path of a unix socket, a port, or an address and port".to_owned()
         }
         Kind::RemoteServer => {
             "a server such as \"10.0.0.1:11211\" or \"unix:/run/m.sock weight=2\"".to_owned()

@@ -9,6 +9,7 @@ use larder_server::settings::Settings;
 
 mod acme;
 mod admin;
+pub(crate) mod app;
 pub(crate) mod bounded;
 mod build;
 mod https;

@@ -74,6 +74,7 @@ pub(crate) fn only(
         http: HttpSettings { listen: Vec::new(), ..http_defaults()? },
         https: None,
         sites: Vec::new(),
+        apps: Vec::new(),
         access_log: None,
         pages: Share::default(),
         memcached,

@@ -6,6 +6,7 @@
 
 mod acme;
 mod admin;
+mod app;
 mod http;
 mod https;
 mod objects;
@@ -16,6 +17,7 @@ mod tracing;
 
 use acme::ACME;
 use admin::ADMIN;
+use app::{APP, APP_LIMITS};
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
@@ -53,6 +55,10 @@ pub(crate) enum Section {
     Remote,
     /// `[tracing]`
     Tracing,
+    /// `[[app]]`
+    App,
+    /// `[app.limits]`
+    AppLimits,
     /// `[[site]]`
     Site,
     /// `[site.origin]`
@@ -73,7 +79,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 20] = [
+    pub(crate) const DOCUMENTED: [Section; 22] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -88,6 +94,8 @@ impl Section {
         Section::Debug,
         Section::Rule,
         Section::Refresh,
+        Section::App,
+        Section::AppLimits,
         Section::Memcached,
         Section::Redis,
         Section::FaceTls,
@@ -112,6 +120,8 @@ impl Section {
             Section::Admin => "[admin]",
             Section::Remote => "[remote]",
             Section::Tracing => "[tracing]",
+            Section::App => "[[app]]",
+            Section::AppLimits => "[app.limits]",
             Section::Site => "[[site]]",
             Section::Origin => "[[site]] origin",
             Section::Health => "[[site]] origin.health",
@@ -139,6 +149,8 @@ impl Section {
             Section::Admin => (ADMIN, &[]),
             Section::Remote => (REMOTE, &[]),
             Section::Tracing => (TRACING, &[]),
+            Section::App => (APP, &[]),
+            Section::AppLimits => (APP_LIMITS, &[]),
             Section::Site => (SITE, POLICY),
             Section::Origin => (ORIGIN, &[]),
             Section::Health => (HEALTH, &[]),
@@ -178,6 +190,8 @@ pub(crate) enum Kind {
     Address,
     /// An address and port, or `unix:` and a path.
     Listen,
+    /// The socket of an application: `auto`, a path, a port, an address and port.
+    AppListen,
     /// A server of the remote tier: an address or socket, and its weight.
     RemoteServer,
     /// Permissions of a file, in octal.
@@ -334,6 +348,12 @@ const ROOT: &[Opt] = &[
         "",
         "A collector of traces (OpenTelemetry). Absent: `traceparent` passes through, and nothing \
          is recorded.",
+    ),
+    opt(
+        "app",
+        Kind::Tables(Section::App),
+        "",
+        "One application that Larder runs, for origins `app:NAME`; any number of them.",
     ),
     opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
 ];

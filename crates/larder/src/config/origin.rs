@@ -13,6 +13,7 @@ use larder_server::settings::{
 };
 
 use super::{
+    app,
     build::file,
     https,
     problem::{Location, Problem, Report},
@@ -37,7 +38,12 @@ const OF_SEVERAL: [&str; 5] =
     ["balance", "max_failures", "failure_pause", "slow_start", "retry_status"];
 
 /// The origin of a site. None: a mistake, which is in the report.
-pub(super) fn group(values: &Values, directory: &Path, report: &mut Report) -> Option<OriginGroup> {
+pub(super) fn group(
+    root: &Values,
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<OriginGroup> {
     let urls: Vec<MemberUrl> = values.list("url");
     let Some(first) = urls.first().map(|one| one.url.scheme) else {
         if values.is_set("url") {
@@ -67,7 +73,7 @@ pub(super) fn group(values: &Values, directory: &Path, report: &mut Report) -> O
     let (mut members, mut warnings) = (Vec::new(), None);
     for MemberUrl { url, weight, backup } in urls {
         members.push(GroupMember {
-            origin: Arc::new(origin(values, url, directory, report)?),
+            origin: Arc::new(origin(root, values, url, directory, report)?),
             weight,
             backup,
         });
@@ -109,11 +115,17 @@ fn check(values: &Values, report: &mut Report) -> Option<HealthCheck> {
 
 /// One of its servers.
 fn origin(
+    root: &Values,
     values: &Values,
-    url: OriginUrl,
+    mut url: OriginUrl,
     directory: &Path,
     report: &mut Report,
 ) -> Option<OriginSettings> {
+    let mut app = None;
+    if url.scheme == UrlScheme::App {
+        app = Some(url.host.clone());
+        url = app::resolve(root, &url, values.location("url"), directory, report)?;
+    }
     let host_header: Option<String> = values.maybe("host_header");
     if let Some(host) = &host_header
         && split_authority(host).is_none()
@@ -136,6 +148,8 @@ fn origin(
             }
             OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
         }
+        // Resolved above.
+        UrlScheme::App => return None,
         UrlScheme::Files => {
             useless(values, &["proxy_protocol"], "for HTTP origins", report);
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
@@ -152,6 +166,7 @@ fn origin(
         host: url.host,
         port: url.port,
         address: None,
+        app,
         proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
             Some("v1") => Some(Version::One),
             Some(_) => Some(Version::Two),

@@ -160,6 +160,7 @@ fn peers(values: &Values, report: &mut Report) -> Vec<Arc<OriginSettings>> {
 fn peer(url: OriginUrl) -> Arc<OriginSettings> {
     Arc::new(OriginSettings {
         host: url.host,
+        app: None,
         port: url.port,
         address: None,
         connect_timeout: Duration::from_secs(1),

@@ -59,10 +59,12 @@ pub(crate) enum UrlScheme {
     FastCgi,
     /// `files:/path`
     Files,
+    /// `app:NAME`; the name is in place of the host.
+    App,
 }
 
 /// `http://host[:port]`, `https://host[:port]`, `fcgi://host:port`, without path, or
-/// `fcgi+unix:/path` or `files:/path`.
+/// `fcgi+unix:/path`, `files:/path` or `app:NAME`.
 pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
     let (scheme, rest) = text.split_once(':').ok_or_else(expected)?;
@@ -72,6 +74,13 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
         }
         let (scheme, path) = (UrlScheme::Files, PathBuf::from(rest));
         return Ok(OriginUrl { scheme, host: String::new(), port: 0, path });
+    }
+    if scheme.eq_ignore_ascii_case("app") {
+        if !is_token(rest) {
+            return Err("an application such as \"app:php\"".to_owned());
+        }
+        let (scheme, path) = (UrlScheme::App, PathBuf::new());
+        return Ok(OriginUrl { scheme, host: rest.to_owned(), port: 0, path });
     }
     if scheme.eq_ignore_ascii_case("fcgi+unix") {
         // The kernel's limit, as for listeners.
@@ -340,6 +349,7 @@ mod tests {
         assert_eq!(origin_url("fcgi://php:9000"), of(UrlScheme::FastCgi, "php", 9000));
         let socket = origin_url("fcgi+unix:/run/php.sock").expect("a socket");
         assert_eq!((socket.scheme, socket.path), (UrlScheme::FastCgi, "/run/php.sock".into()));
+        assert_eq!(origin_url("app:php"), of(UrlScheme::App, "php", 0));
         let files = origin_url("files:/srv/www").expect("a directory");
         assert_eq!((files.scheme, files.path), (UrlScheme::Files, "/srv/www".into()));
         for text in [
@@ -356,6 +366,8 @@ mod tests {
             "fcgi://a:9000/b",
             "fcgi+unix:php.sock",
             "files:",
+            "app:",
+            "app:a b",
             "fcgi+unix://php.sock:1\0",
         ] {
             assert!(origin_url(text).is_err(), "{text}");

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    app::Supervisor,
     cli::DemoArgs,
     config::{self, Flags, value},
     exit, serve,
@@ -54,7 +55,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
 
 fn wait(mut signals: crate::signals::Signals, server: larder_server::Server) -> ExitCode {
     while signals.wait() != crate::signals::SignalRequest::Stop {}
-    serve::stop(signals, server)
+    serve::stop(signals, server, Supervisor::default())
 }
 
 fn free_port() -> Option<SocketAddr> {

@@ -2,7 +2,8 @@
 //! that Larder does not have (slabs, LRU threads, external storage): they are checked as memcached
 //! checks them, and have no effect.
 
-use super::{Exit, Typed, getopt::atoi};
+use super::{Exit, Typed};
+use crate::getopt::atoi;
 
 /// The rule for the value of a sub-option.
 #[derive(Clone, Copy)]

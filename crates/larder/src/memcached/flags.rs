@@ -2,10 +2,8 @@
 
 use larder_server::settings::WireProtocol;
 
-use super::{
-    COMPATIBLE, Exit, Typed, extended,
-    getopt::{self, Flag, Takes, atoi},
-};
+use super::{COMPATIBLE, Exit, Typed, extended};
+use crate::getopt::{self, Flag, Takes, atoi};
 
 /// In memcached's order, which shows in messages about ambiguous names. An empty name: the flag has
 /// none.
@@ -78,11 +76,11 @@ impl From<Exit> for Stopped {
     }
 }
 
-/// Parses all flags.
+/// Parses all flags. Other words have no effect, as in memcached.
 pub(super) fn read(arguments: &[String]) -> Result<Parsed, Exit> {
     let mut typed = Typed::default();
     match getopt::each(FLAGS, arguments, |letter, value| take(letter, value, &mut typed)) {
-        Ok(()) => Ok(Parsed::Serve(Box::new(typed))),
+        Ok(_) => Ok(Parsed::Serve(Box::new(typed))),
         Err(Stopped::Show(text)) => Ok(Parsed::Show(text)),
         Err(Stopped::Wrong(exit)) => Err(exit),
     }

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddr
 
 use larder_server::{StartError, settings::Listen};
 
-use super::{Exit, Typed, getopt::atoi};
+use super::{Exit, Typed};
+use crate::getopt::atoi;
 
 /// memcached's default port.
 const PORT: u16 = 11_211;

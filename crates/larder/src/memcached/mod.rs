@@ -8,14 +8,13 @@
 
 mod extended;
 mod flags;
-mod getopt;
 mod listeners;
 mod process;
 mod settings;
 
 use std::process::ExitCode;
 
-use crate::{config::TlsFiles, serve};
+use crate::{app::Supervisor, config::TlsFiles, serve};
 use flags::Parsed;
 
 /// The compatible release.
@@ -194,7 +193,9 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     });
     let (signals, server) = started.map_err(|error| listeners::failed(typed, &error))?;
     process::ready(typed);
-    Ok(serve::until_stopped(signals, server, || settings::reread_files(typed, again.clone())))
+    Ok(serve::until_stopped(signals, server, Supervisor::default(), || {
+        settings::reread_files(typed, again.clone())
+    }))
 }
 
 /// Prints differences from the flags, at `-v`.

@@ -1,8 +1,8 @@
 //! The text for Prometheus and the conventions of the table.
 
 use crate::{
-    Certificate, Counts, Format, Histogram, Http, Latencies, Namespace, Objects, Origin, Outcome,
-    Recorder, Remote, RemoteServer, Site, Snapshot, Spans, prometheus,
+    App, Certificate, Counts, Format, Histogram, Http, Latencies, Namespace, Objects, Origin,
+    Outcome, Recorder, Remote, RemoteServer, Site, Snapshot, Spans, prometheus,
     table::{self, Kind},
     text::Seconds,
 };
@@ -46,6 +46,7 @@ fn full() -> Snapshot {
         memcached: Some(Objects { commands: one("get"), ..Objects::default() }),
         remote: Some(Remote { servers: vec![server], events: one("leases"), ..Remote::default() }),
         certificates: vec![Certificate { name: "a.example".to_owned(), ..Certificate::default() }],
+        apps: vec![App { name: "php".to_owned(), ..App::default() }],
         loop_delay: histogram(),
         started_ms: 1_700_000_000_123,
         tracing: Some(Spans::default()),

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Certificate, Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http, Latencies,
+    App, Certificate, Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http, Latencies,
     LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge, Remote,
     RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys,
     TopUrls, histogram::HistogramJson,
@@ -39,7 +39,7 @@ fn generated() -> String {
     declare!(
         out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses
     );
-    declare!(out: Connections, Timeouts, Latencies, Certificate, Site, Origin, Objects, Remote,
+    declare!(out: Connections, Timeouts, Latencies, Certificate, App, Site, Origin, Objects, Remote,
         RemoteServer, RemotePages);
     declare!(
         out: LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine, ObjectRow, Purge

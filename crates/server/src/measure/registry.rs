@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::certificates;
 use crate::{
     access_log::Logger,
+    app::Apps,
     clock::{Clock, Ms},
     counters::{self, Counters},
     memcache, redis, request,
@@ -27,6 +28,7 @@ pub(crate) struct Parts {
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
     pub(crate) logger: Option<Arc<Logger>>,
+    pub(crate) apps: Arc<Apps>,
 }
 
 /// All counters of the process; any thread may read them.
@@ -75,7 +77,7 @@ impl Registry {
     /// The figures of this moment. It adds up some hundred kilobytes of counters: once a second is
     /// cheap.
     pub fn snapshot(&self, now: Ms) -> Snapshot {
-        let Parts { http, memcached, redis, logger, .. } = &self.parts;
+        let Parts { http, memcached, redis, logger, apps, .. } = &self.parts;
         let shared = http.as_ref().map(|(shared, _)| shared);
         Snapshot {
             version: VERSION,
@@ -92,6 +94,7 @@ impl Registry {
                 counters::figures(workers, &self.settings.read(), &shared.groups, open)
             }),
             certificates: self.certificates(),
+            apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
             remote: shared

@@ -119,9 +119,9 @@ impl Origin {
     /// responses are handed to `interim` as they come.
     ///
     /// It is sent a second time, once and over a new connection, only when a *pooled* connection
-    /// turned out dead before any byte of an answer, and only when the request is safe and has no
-    /// body (RFC 9110 section 9.2.2), or when nothing of it had been written. Dropping the future
-    /// closes the connection.
+    /// (or one to an application that Larder runs) turned out dead before any byte of an answer,
+    /// and only when the request is safe and has no body (RFC 9110 section 9.2.2), or when nothing
+    /// of it had been written. Dropping the future closes the connection.
     pub async fn send(
         self: &Rc<Self>,
         req: Request,
@@ -205,14 +205,16 @@ impl Pool<Connection> {
         if lease.reused {
             count(&counters.reused);
         }
-        let spare = (lease.reused && repeatable).then(|| outgoing.clone());
+        // A process that Larder runs may end at any time, and another one is there.
+        let mortal = lease.reused || self.settings.app.is_some();
+        let spare = (mortal && repeatable).then(|| outgoing.clone());
         let progress = Progress::new();
         let request = outgoing.build(body, progress.clone());
         let response = match exchange(&mut lease, request, &progress, total).await {
             Ok(response) => response,
             Err(failure) => {
                 let again = match (failure, spare) {
-                    (Failure { unsent: Some(request), .. }, _) if lease.reused => request,
+                    (Failure { unsent: Some(request), .. }, _) if mortal => request,
                     (Failure { connection_was_dead: true, .. }, Some(spare)) => {
                         spare.build(RequestBody::Empty, progress.clone())
                     }

@@ -11,6 +11,7 @@ impl Settings {
             http: HttpSettings::default(),
             https: None,
             sites: Vec::new(),
+            apps: Vec::new(),
             access_log: None,
             pages: Share::default(),
             memcached: None,

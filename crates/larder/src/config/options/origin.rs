@@ -10,8 +10,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         default: "",
         required: true,
         help: "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
-               `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`. \
-               A list of servers that have the same pages: `[\"http://10.0.0.1:80 weight=3\", \
+               `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`; \
+               an application of `[[app]]`: `app:NAME`. A list of servers that have the same pages: `[\"http://10.0.0.1:80 weight=3\", \
                \"http://10.0.0.2:80\", \"http://10.0.0.9:80 backup\"]`; a `backup` is asked while \
                no other can answer.",
     },

@@ -18,7 +18,8 @@ pub(super) const SITE: &[Opt] = &[
         default: "",
         required: true,
         help: "Source of the pages: `http://host:port`, `fcgi://host:port`, `fcgi+unix:/socket`, \
-               `files:/directory`; or a list of servers that have the same pages.",
+               `files:/directory`, `app:NAME` (an application of `[[app]]`); or a list of servers that \
+               have the same pages.",
     },
     opt(
         "preset",

@@ -180,7 +180,9 @@ impl FastCgi {
             };
             // The connection has ended, or late records of an earlier request were on it.
             let useless = matches!(error, OriginError::Truncated | OriginError::Malformed(_));
-            let dead = reused && !exchange.received && useless;
+            // A process that Larder runs may end at any time, and another one is there.
+            let mortal = reused || self.pool.settings.app.is_some();
+            let dead = mortal && !exchange.received && useless;
             let unsent = !exchange.sent;
             if !first || !dead || !(unsent || repeatable) {
                 return Err(error.into());

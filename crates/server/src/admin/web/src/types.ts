@@ -24,6 +24,8 @@ export type Snapshot = {
     http: Http | null,
     /** The certificates of HTTPS. */
     certificates: Array<Certificate>,
+    /** The applications that Larder runs. */
+    apps: Array<App>,
     /** The memcached face. */
     memcached: Objects | null,
     /** The Redis face. */
@@ -233,6 +235,30 @@ export type Certificate = {
     orders: number,
     /** Orders of a certificate that failed. */
     failures: number,
+};
+
+/** An application that Larder runs. */
+export type App = {
+    /** Its name. */
+    name: string,
+    /** The reason for which a process ended last; null: none did. */
+    reason: string | null,
+    /** Processes of the application that are wanted. */
+    wanted: number,
+    /** Processes of the application that run. */
+    processes: number,
+    /** Processes that were started again after they ended by themselves. */
+    restarts: number,
+    /** Processes that were replaced: by a reload, or because of their age. */
+    replaced: number,
+    /** Starts that failed: the process could not be started, or was not ready in time. */
+    failures: number,
+    /** 1: its processes end again and again, and are started with waits of up to 10 s. */
+    failing: number,
+    /** Resident memory of its processes and of their children; shared pages count for each. */
+    memory: number,
+    /** Lines of the application's log that were left out: more than 100 a second. */
+    lines_dropped: number,
 };
 
 /** One site. */

@@ -1,30 +1,35 @@
-//! Parses flags as GNU's `getopt_long` does: clusters (`-vv`, `-dp11211`), `--name=value`,
-//! unambiguous beginnings of long names, `--` as the end. clap differs in both rules and messages.
+//! Parses flags as GNU's `getopt` and `getopt_long` do: clusters (`-vv`, `-dp11211`),
+//! `--name=value`, unambiguous beginnings of long names, flags behind other words, `--` as the end.
+//! clap differs in both rules and messages.
 
 /// Whether a flag has an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(crate) enum Takes {
     Nothing,
     Argument,
 }
 
 /// A flag: its letter, and its long name, if it has one.
-pub(super) type Flag = (u8, &'static str, Takes);
+pub(crate) type Flag = (u8, &'static str, Takes);
 
-/// Parses `arguments` (without the program's own name). Other words than flags are skipped, as
-/// memcached does. Each flag goes to `each`, in order, so that the first mistake of any kind is
-/// reported. An error about an unknown flag is getopt's text behind the program's name.
-pub(super) fn each<E: From<String>>(
+/// Parses `arguments` (without the program's own name). Each flag goes to `each`, in order, so that
+/// the first mistake of any kind is reported. An error about an unknown flag is getopt's text
+/// behind the program's name. The result is all other words, in order. Without long names among
+/// `flags`, `--name` is a cluster.
+pub(crate) fn each<E: From<String>>(
     flags: &[Flag],
     arguments: &[String],
     mut each: impl FnMut(u8, &str) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<Vec<String>, E> {
+    let has_long = flags.iter().any(|(_, name, _)| !name.is_empty());
+    let mut words = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--" {
+            words.extend(rest.cloned());
             break;
         }
-        if let Some(long) = argument.strip_prefix("--") {
+        if let Some(long) = argument.strip_prefix("--").filter(|_| has_long) {
             let (name, value) = match long.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
@@ -70,9 +75,11 @@ pub(super) fn each<E: From<String>>(
                 };
                 each(*letter, value)?;
             }
+        } else {
+            words.push(argument.clone());
         }
     }
-    Ok(())
+    Ok(words)
 }
 
 fn find_long(flags: &[Flag], name: &str, typed: &str) -> Result<Flag, String> {
@@ -93,7 +100,7 @@ fn find_long(flags: &[Flag], name: &str, typed: &str) -> Result<Flag, String> {
 
 /// As C's `atoi`: blanks, a sign, digits; the rest is ignored, and no digits are 0. Beyond 32 bits
 /// it saturates.
-pub(super) fn atoi(text: &str) -> i64 {
+pub(crate) fn atoi(text: &str) -> i64 {
     let text = text.trim_start();
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -143,6 +150,20 @@ mod tests {
             Ok(2),
             "an argument may be anything"
         );
+    }
+
+    #[test]
+    fn other_words_are_left_over() {
+        let words = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+            each(FLAGS, &arguments, |_, _| Ok::<(), String>(())).map(|words| words.join(","))
+        };
+        assert_eq!(words(&["a", "-p", "1", "-", "b", "--", "-v", "--", "c"]).as_deref(), {
+            Ok("a,-,b,-v,--,c")
+        });
+        let short: &[Flag] = &[(b'v', "", Takes::Nothing)];
+        let mistake = each(short, &["--verbose".to_owned()], |_, _| Ok::<(), String>(()));
+        assert_eq!(mistake, Err("invalid option -- '-'".to_owned()));
     }
 
     #[test]
