@@ -42,6 +42,17 @@ impl Raw {
         self.0.write_all(&frames.concat()).is_ok()
     }
 
+    /// Receives until these bytes come, or the end of the connection.
+    fn read_to(&mut self, bytes: &[u8]) {
+        let (mut all, mut piece) = (Vec::new(), [0; 16 * 1024]);
+        while !all.windows(bytes.len()).any(|part| part == bytes) {
+            match self.0.read(&mut piece) {
+                Ok(read @ 1..) => all.extend_from_slice(&piece[..read]),
+                _ => return,
+            }
+        }
+    }
+
     /// The error codes of the GOAWAY and RST_STREAM frames until the end of the connection.
     fn ends(&mut self) -> (Vec<u32>, Vec<u32>) {
         let mut all = Vec::new();
@@ -252,4 +263,37 @@ fn requests_that_wait_are_as_many_as_connections_may_be() {
         assert_eq!(client.end(open).unwrap().text(), "page");
     }
     assert_eq!(client.get("/0").text(), "page");
+}
+
+/// Requests that wait on one connection count as memory of its client: they are refused, or their
+/// client leaves, before they hold more than is configured.
+#[test]
+fn waiting_requests_of_many_streams_stay_within_the_memory() {
+    const MEMORY: u64 = 64 << 20;
+    let origin = Origin::start(|_, reply| {
+        reply.ok(&[KEPT], "page");
+    });
+    let larder = Larder::with_config(&format!(
+        "memory = \"64MiB\"\nthreads = 1\n[http]\nlisten = \"127.0.0.1:0\"\nh2c = \
+         true\n[[site]]\norigin = \"{}\"\n",
+        origin.url()
+    ));
+    let half = |stream| {
+        let fields = [(":method", "POST"), (":scheme", "http"), (":authority", "a")];
+        let more = [(":path", "/page"), ("content-length", "60000")];
+        let mut open = request(stream, &[&fields[..], &more].concat());
+        // Headers without the end of the stream.
+        open[4] = 4;
+        [open, frame(0, 0, stream, b"z")].concat()
+    };
+    let mut clients: Vec<Raw> = (0..80).map(|_| Raw::connect(larder.addr())).collect();
+    for client in &mut clients {
+        client.send(&(0..100).map(|n| half(2 * n + 1)).collect::<Vec<_>>());
+        client.send(&[frame(6, 0, 0, b"all came")]);
+    }
+    clients.iter_mut().for_each(|client| client.read_to(b"all came"));
+    let mut other = larder.connect();
+    other.ask("GET", "/page", &["Host: a"]).assert_status(200);
+    let peak = larder.usage().peak_rss;
+    assert!(peak < MEMORY + (64 << 20), "{peak}");
 }

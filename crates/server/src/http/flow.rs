@@ -52,6 +52,9 @@ const ROUNDS: usize = 3;
 
 /// Heads of waiting requests up to this many bytes are not counted as memory of clients.
 const SHORT_HEAD: usize = 2048;
+/// Memory of the task of a request that waits, in bytes: measured with 10,000 half requests over
+/// HTTP/2.
+const TASK_MEMORY: usize = 22 * 1024;
 /// There is no memory for a request that waits.
 pub(super) const CROWDED: Refusal = Refusal(503, "too many requests are waiting");
 
@@ -130,15 +133,17 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     }
 }
 
-/// Memory of the head of a request that waits, which is counted where it is long.
-fn head_memory(conn: &Active<'_>, exchange: &Exchange<'_, '_>) -> Result<Option<Held>, Refusal> {
-    let len = exchange.request.head.len;
-    if len <= SHORT_HEAD {
+/// Memory of a request that waits: of its head, which is counted where it is long, and of its task,
+/// which is counted where another request of the connection waits too.
+fn waiting_memory(conn: &Active<'_>, exchange: &Exchange<'_, '_>) -> Result<Option<Held>, Refusal> {
+    let head = Some(exchange.request.head.len).filter(|len| *len > SHORT_HEAD).unwrap_or_default();
+    let task = if conn.wire.has_company() { TASK_MEMORY } else { 0 };
+    if head + task == 0 {
         return Ok(None);
     }
     let holder = conn.wire.watch().holder(&exchange.request.pages.shared.room);
     let mut held = Held::new(&holder, Place::Heap);
-    if held.resize(len as u64) { Ok(Some(held)) } else { Err(CROWDED) }
+    if held.resize((head + task) as u64) { Ok(Some(held)) } else { Err(CROWDED) }
 }
 
 /// Sees a request through that has to wait. True: the connection goes on.
@@ -148,7 +153,7 @@ pub(crate) async fn later(
     waiting: Waiting,
 ) -> Result<bool, Ended> {
     conn.wire.busy();
-    let _head = match head_memory(conn, exchange) {
+    let _memory = match waiting_memory(conn, exchange) {
         Ok(held) => held,
         Err(refusal) => {
             refuse::refusal(exchange, conn.out, &refusal);

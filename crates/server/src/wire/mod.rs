@@ -26,6 +26,14 @@ pub(crate) enum Wire<'c> {
 }
 
 impl Wire<'_> {
+    /// Other requests of the connection wait as well.
+    pub(crate) fn has_company(self) -> bool {
+        match self {
+            Self::H1(_) => false,
+            Self::Stream(stream) => stream.has_company,
+        }
+    }
+
     /// Sends all of `out`, at the pace of the client. Returns how many bytes that were.
     pub(crate) async fn send(self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         match self {

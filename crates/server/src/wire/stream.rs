@@ -33,11 +33,13 @@ pub(crate) struct Mail {
     changed: RefCell<Vec<Rc<Stream>>>,
     /// Bytes of requests' bodies that wait for the tasks.
     unread: Cell<usize>,
+    /// Streams whose tasks compose an answer.
+    composing: Cell<usize>,
 }
 
 impl Mail {
     pub(crate) fn new(watch: Rc<Watch>) -> Rc<Self> {
-        Rc::new(Self { watch, changed: RefCell::default(), unread: Cell::default() })
+        Rc::new(Self { watch, changed: RefCell::default(), unread: Cell::default(), composing: Cell::default() })
     }
 
     /// The streams that have changed since the last call.
@@ -94,6 +96,8 @@ struct Body {
 pub(crate) struct Stream {
     pub(crate) id: u64,
     mail: Rc<Mail>,
+    /// Another request of the connection waited when this one came.
+    pub(crate) has_company: bool,
     /// The connection knows of the last change.
     told: Cell<bool>,
     /// Composed bytes that the connection has not taken.
@@ -116,7 +120,9 @@ pub(crate) struct Stream {
 impl Stream {
     /// A stream without an answer yet.
     pub(crate) fn new(id: u64, mail: &Rc<Mail>) -> Rc<Self> {
-        Self::with(id, mail, Out::default(), Answer::Composing)
+        let stream = Self::with(id, mail, Out::default(), Answer::Composing);
+        mail.composing.set(mail.composing.get() + 1);
+        stream
     }
 
     /// A stream with the rest of an answer whose head is sent.
@@ -130,6 +136,7 @@ impl Stream {
         Rc::new(Self {
             id,
             mail: mail.clone(),
+            has_company: mail.composing.get() > 0,
             told: Cell::default(),
             out: RefCell::new(out),
             head_sent: Cell::default(),
@@ -162,6 +169,7 @@ impl Stream {
     /// The answer ends here. `rest`: the part of it that was not sent.
     pub(crate) fn finish(self: &Rc<Self>, rest: &mut Out, answer: Answer) {
         self.hand_over(rest);
+        self.mail.composing.set(self.mail.composing.get().saturating_sub(1));
         self.answer.set(answer);
         self.held.set(0);
         self.tell();
