@@ -39,7 +39,12 @@ pub(crate) struct Mail {
 
 impl Mail {
     pub(crate) fn new(watch: Rc<Watch>) -> Rc<Self> {
-        Rc::new(Self { watch, changed: RefCell::default(), unread: Cell::default(), composing: Cell::default() })
+        Rc::new(Self {
+            watch,
+            changed: RefCell::default(),
+            unread: Cell::default(),
+            composing: Cell::default(),
+        })
     }
 
     /// The streams that have changed since the last call.
