@@ -370,7 +370,8 @@ impl Drop for Container {
 
 #[test]
 fn old_processes_are_replaced_by_age() {
-    let (config, _site) = php("max_age = \"1s\"");
+    // Of its own accord PHP ends after 500 requests.
+    let (config, _site) = php("max_age = \"1s\"\nenv = [\"PHP_FCGI_MAX_REQUESTS=1000000\"]");
     let larder = Larder::with_config(&config);
     let first = number(get(larder.addr(), "/").text(), "pid");
     visitors(&larder, |_| wait_until("the first to leave", || !runs(first)));

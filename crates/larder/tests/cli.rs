@@ -205,7 +205,7 @@ fn signals_reload_and_stop() {
     ]));
     file("reload.toml", "[[site]]\norigin = 5\n");
     running.signal("HUP");
-    running.line_with("reload.toml:2:10: error: expected an origin such as");
+    running.line_with("reload.toml:2:10: error: expected a server such as");
     let refused = running.line_with("larder: ");
     assert_eq!(refused, "larder: 1 error, the configuration in use stays as it was");
     std::fs::remove_file(&config).expect("removed");

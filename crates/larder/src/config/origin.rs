@@ -46,7 +46,8 @@ pub(super) fn group(
 ) -> Option<OriginGroup> {
     let urls: Vec<MemberUrl> = values.list("url");
     let Some(first) = urls.first().map(|one| one.url.scheme) else {
-        if values.is_set("url") {
+        // A mistake in an item is in the report.
+        if values.is_set("url") && report.errors.is_empty() {
             report.error(Problem::new(values.location("url"), "an origin without a server"));
         }
         return None;
