@@ -66,7 +66,7 @@ fn others_are_served_while_a_crowd_gets_a_message() {
         ("SSUBSCRIBE shard", "SPUBLISH shard x"),
     ] {
         // Several steps on a fast machine as well.
-        let _crowd = crowd_of(2 * CROWD, &larder, subscribe);
+        let _crowd = crowd_of(8000, &larder, subscribe);
         larder.serves_others_during(&[], publish);
     }
 }
