@@ -94,6 +94,8 @@ impl FastCgi {
             return Err(OriginError::Unsendable("CONNECT has no path".to_owned()).into());
         }
         set_host(&mut request.headers, &self.pool.settings)?;
+        // The application has executed a request: the next one is not the one that was asked for.
+        let mut redirected = false;
         for _ in 0..=LOCAL_REDIRECTS {
             let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
             let decoded = DecodedPath::new(path).ok_or_else(|| {
@@ -111,11 +113,16 @@ impl FastCgi {
             };
             let body = std::mem::replace(&mut request.body, RequestBody::Empty);
             let path = decoded.as_bytes();
-            let (head, exchange) = self.ask(&request, path, body, script.as_ref(), total).await?;
+            let asked = self.ask(&request, path, body, script.as_ref(), total).await;
+            let (head, exchange) = asked.map_err(|unsent| match redirected {
+                true => unsent.error.into(),
+                false => unsent,
+            })?;
             let Some(target) = head.local else {
                 return Ok(respond(&request, head, exchange, total)?);
             };
             exchange.drain();
+            redirected = true;
             request.target = target;
             if request.method != Method::HEAD {
                 request.method = Method::GET;
