@@ -15,8 +15,8 @@ mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work"
 mount -t proc proc "$work/root/proc"
 mount --rbind /dev "$work/root/dev"
 mount -t tmpfs tmpfs "$work/root/run"
-mount -t tmpfs tmpfs "$work/root/tmp"
-cp "$deb" "$work/root/tmp/larder.deb"
+mount -t tmpfs tmpfs "$work/root/mnt"
+cp "$deb" "$work/root/mnt/larder.deb"
 
 here() { chroot "$work/root" "$@"; }
 step() { echo "== $*"; }
@@ -34,7 +34,7 @@ status() { curl --silent --show-error --head "http://127.0.0.1:8080$1" | tr -d '
 expect() { [[ $2 == $1 ]] || { echo "expected $1, found $2"; cat "$work/printed"; exit 1; }; }
 
 step "install"
-here dpkg -i /tmp/larder.deb
+here dpkg -i /mnt/larder.deb
 here larder check /etc/larder/larder.toml
 here id larder
 expect "larder 750" "$(here stat -c '%U %a' /var/lib/larder)"
@@ -48,10 +48,10 @@ start
 curl --silent --fail http://127.0.0.1:8080/ | grep -q 'Larder runs'
 
 step "four lines: an origin, check, reload, a hit"
-mkdir "$work/root/tmp/site"
-echo '<p>slow</p>' > "$work/root/tmp/site/index.html"
-touch -d '10 days ago' "$work/root/tmp/site/index.html"
-here /usr/bin/python3 -m http.server --directory /tmp/site --bind 127.0.0.1 9000 >/dev/null 2>&1 &
+mkdir "$work/root/mnt/site"
+echo '<p>slow</p>' > "$work/root/mnt/site/index.html"
+touch -d '10 days ago' "$work/root/mnt/site/index.html"
+here /usr/bin/python3 -m http.server --directory /mnt/site --bind 127.0.0.1 9000 >/dev/null 2>&1 &
 until curl --silent --fail --output /dev/null http://127.0.0.1:9000/; do sleep 0.05; done
 here sed -i 's|^origin = .*|origin = "http://127.0.0.1:9000"|' /etc/larder/larder.toml
 here larder check /etc/larder/larder.toml
@@ -65,10 +65,10 @@ here larder stop
 
 step "an upgrade keeps the configuration"
 cp "$work/root/etc/larder/larder.toml" "$work/mine"
-here dpkg-deb -R /tmp/larder.deb /tmp/newer
-here sed -i 's/^Version: .*/&+1/' /tmp/newer/DEBIAN/control
-here dpkg-deb -Znone --build /tmp/newer /tmp/newer.deb
-here dpkg -i /tmp/newer.deb
+here dpkg-deb -R /mnt/larder.deb /mnt/newer
+here sed -i 's/^Version: .*/&+1/' /mnt/newer/DEBIAN/control
+here dpkg-deb -Znone --build /mnt/newer /mnt/newer.deb
+here dpkg -i /mnt/newer.deb
 cmp "$work/mine" "$work/root/etc/larder/larder.toml"
 
 step "removal keeps configuration and state, purging keeps nothing"

@@ -163,6 +163,34 @@ fn the_log_is_opened_again_on_sighup() {
 }
 
 #[test]
+fn path_and_format_of_the_log_change_by_a_reload() {
+    let origin = Origin::serving(&["Cache-Control: max-age=60"], "x");
+    let config = |file: &str, format: &str| {
+        format!(
+            "memory = \"64MiB\"\nthreads = 2\n[http]\nlisten = [\"127.0.0.1:0\"]\naccess_log = {{ path = \
+             \"{file}\", format = \"{format}\" }}\n[[site]]\norigin = \"{}\"\n",
+            origin.url()
+        )
+    };
+    let larder = Larder::with_config(&config("one.log", "squid"));
+    let lines = |file: &str| std::fs::read_to_string(larder.dir().join(file)).unwrap_or_default();
+    get(larder.addr(), "/one");
+    wait_until("the first line", || lines("one.log").contains("/one"));
+    larder.rewrite_config(&config("two.log", "json"));
+    let (status, _, wrong) = larder.command(&["reload"]);
+    assert!(status.success(), "{wrong}");
+    get(larder.addr(), "/two");
+    wait_until("a line in the other file", || lines("two.log").contains("/two"));
+    assert!(lines("two.log").starts_with('{') && !lines("one.log").contains("/two"));
+    // A file that cannot be opened changes nothing.
+    larder.rewrite_config(&config("no/such/directory.log", "json"));
+    let (status, _, wrong) = larder.command(&["reload"]);
+    assert!(!status.success() && wrong.contains("cannot open the access log"), "{wrong}");
+    get(larder.addr(), "/three");
+    wait_until("a line in the file in use", || lines("two.log").contains("/three"));
+}
+
+#[test]
 fn every_request_has_its_line_when_it_ends() {
     let origin = Origin::serving(&["Cache-Control: max-age=60"], "page");
     let mut larder = logging(&origin, "squid");

@@ -65,7 +65,7 @@ fn session_directory() -> Option<PathBuf> {
 
 /// For users without a session, as in containers.
 fn temporary_directory() -> PathBuf {
-    PathBuf::from(format!("/tmp/larder-{}", geteuid().as_raw()))
+    std::env::temp_dir().join(format!("larder-{}", geteuid().as_raw()))
 }
 
 /// Makes the directory of the socket, for the user that the server will run as, and removes what

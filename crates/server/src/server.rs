@@ -101,6 +101,14 @@ pub enum ReloadError {
     /// These take a restart.
     #[error("{0} cannot change while running: restart to use the new value")]
     Fixed(&'static str),
+    /// The access log could not be opened.
+    #[error("cannot open the access log {path}: {source}")]
+    Log {
+        /// The file.
+        path: String,
+        /// The error of the system.
+        source: io::Error,
+    },
 }
 
 /// The shared state of each face; None: it is not served.
@@ -318,6 +326,12 @@ impl Server {
     pub fn reload(&mut self, settings: Settings) -> Result<(), ReloadError> {
         if let Some(name) = fixed(&self.settings, &settings) {
             return Err(ReloadError::Fixed(name));
+        }
+        if let (Some(logger), Some(log)) = (&self.logger, &settings.access_log)
+            && settings.access_log != self.settings.access_log
+        {
+            let path = log.path.display().to_string();
+            logger.change(log).map_err(|source| ReloadError::Log { path, source })?;
         }
         self.settings = Arc::new(settings);
         self.registry.reload(self.settings.clone());

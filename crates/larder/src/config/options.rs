@@ -320,7 +320,7 @@ const ROOT: &[Opt] = &[
         "Directory of the socket for `larder purge`, `log`, `hist`, `top`, `reload` and `stop`, \
          which only the same user and root can open; `none`: no such socket. Default: \
          `$RUNTIME_DIRECTORY`, else `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for others, \
-         `/tmp/larder-UID` where that is not set.",
+         `larder-UID` among the temporary files where that is not set.",
     ),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(

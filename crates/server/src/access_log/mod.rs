@@ -81,6 +81,14 @@ impl Logger {
         let _ = self.queue.try_send(Message::Nudge);
     }
 
+    /// Writes to another file from now on; the workers' formats are theirs
+    /// ([`WorkerLog::set_format`]). An error is that of opening the file, and nothing changes then.
+    pub(crate) fn change(&self, settings: &AccessLogSettings) -> io::Result<()> {
+        *self.shared.next.lock() = Some(Sink::open(&settings.path)?);
+        self.reopen();
+        Ok(())
+    }
+
     /// A handle for one worker thread. Call it inside the worker's `LocalSet`: it starts a task
     /// there.
     pub fn worker(&self) -> WorkerLog {

@@ -1,7 +1,7 @@
 //! A worker's end of the access log: a buffer that is handed to the writer when it is full or old.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::{Rc, Weak},
     sync::{
         Arc,
@@ -38,7 +38,7 @@ pub struct WorkerLog {
 
 #[derive(Debug)]
 struct Lines {
-    format: LogFormat,
+    format: Cell<LogFormat>,
     batch: RefCell<Batch>,
     queue: SyncSender<Message>,
     shared: Arc<Shared>,
@@ -54,7 +54,7 @@ impl WorkerLog {
     ) -> WorkerLog {
         let begun = Rc::new(Notify::new());
         let lines = Rc::new(Lines {
-            format,
+            format: Cell::new(format),
             batch: RefCell::new(empty()),
             queue,
             shared,
@@ -64,6 +64,13 @@ impl WorkerLog {
         WorkerLog { lines }
     }
 
+    /// Uses this format for further lines.
+    pub(crate) fn set_format(&self, format: LogFormat) {
+        if self.lines.format.replace(format) != format {
+            self.lines.hand_over();
+        }
+    }
+
     /// Appends one line. Never waits: if the writer cannot keep up, lines are dropped and counted.
     pub fn record(&self, record: &Record<'_>) {
         let lines = &*self.lines;
@@ -71,7 +78,7 @@ impl WorkerLog {
         if batch.lines == 0 {
             lines.begun.notify_one();
         }
-        format::line(&mut batch.bytes, lines.format, record);
+        format::line(&mut batch.bytes, lines.format.get(), record);
         batch.lines += 1;
         let full = batch.bytes.len() >= BATCH_BYTES;
         drop(batch);

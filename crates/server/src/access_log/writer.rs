@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
@@ -37,6 +38,8 @@ pub(super) enum Message {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) reopen: AtomicBool,
+    /// The destination from the next opening on, if it is another one.
+    pub(super) next: Mutex<Option<Sink>>,
     pub(super) closing: AtomicBool,
     pub(super) dropped: AtomicU64,
     /// Lines handed over by workers, dropped ones included.
@@ -143,12 +146,15 @@ impl Writer {
     }
 
     fn take(&mut self, message: Message) {
-        if self.shared.reopen.swap(false, Ordering::AcqRel)
-            && let Err(error) = self.sink.reopen()
-        {
-            eprintln!(
-                "larder: the access log cannot be opened again, the old file is used: {error}"
-            );
+        if self.shared.reopen.swap(false, Ordering::AcqRel) {
+            let next = self.shared.next.lock().take();
+            if let Some(next) = next {
+                self.sink = next;
+            } else if let Err(error) = self.sink.reopen() {
+                eprintln!(
+                    "larder: the access log cannot be opened again, the old file is used: {error}"
+                );
+            }
         }
         let Message::Batch(batch) = message else { return };
         match self.sink.write(&batch.bytes) {

@@ -79,7 +79,7 @@ pub(super) fn run(
         }
         app.start_tasks();
         app.stopped().await;
-        // Whoever ordered the stop gets an answer.
+        // The order to stop gets its answer.
         let all = CONTROL_CONNECTIONS as u32;
         let _ = tokio::time::timeout(LAST_ANSWERS, local.acquire_many(all)).await;
         Ok(())

@@ -142,6 +142,9 @@ impl Worker {
             self.quic.replace(quic(Some(&configs), &settings));
             *self.tls.borrow_mut() = Some(configs);
         }
+        if let (Some(log), Some(settings)) = (&self.log, &settings.access_log) {
+            log.set_format(settings.format);
+        }
         self.pages.reload(settings);
     }
 

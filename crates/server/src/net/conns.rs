@@ -35,8 +35,8 @@ const KEPT: usize = 64;
 /// account.
 const GROWN_KEPT: usize = 16;
 
-/// The connections that end together: those of pages end first, because a request under way may need
-/// objects that its origin keeps in the same program.
+/// The connections that end together: those of pages end first, because a request under way may
+/// need objects that its origin keeps in the same program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Group {
     /// HTTP.

@@ -62,7 +62,10 @@ impl Inherited {
     }
 
     pub(super) fn tcp(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
-        let found = |socket: &InheritedSocket| matches!(socket, InheritedSocket::Tcp(at) if is_at(at.local_addr(), wanted));
+        let found = |socket: &InheritedSocket| match socket {
+            InheritedSocket::Tcp(at) => is_at(at.local_addr(), wanted),
+            _ => false,
+        };
         match self.take(found)? {
             InheritedSocket::Tcp(listener) => Some(listener),
             _ => None,
@@ -70,7 +73,10 @@ impl Inherited {
     }
 
     pub(super) fn udp(&mut self, wanted: SocketAddr) -> Option<UdpSocket> {
-        let found = |socket: &InheritedSocket| matches!(socket, InheritedSocket::Udp(at) if is_at(at.local_addr(), wanted));
+        let found = |socket: &InheritedSocket| match socket {
+            InheritedSocket::Udp(at) => is_at(at.local_addr(), wanted),
+            _ => false,
+        };
         match self.take(found)? {
             InheritedSocket::Udp(socket) => Some(socket),
             _ => None,

@@ -16,13 +16,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{
-    conns::{BUFFER, Group},
-    out::Out,
-    remote_wake::RemoteWakes,
-    slot::Resting,
-    stream::Stream,
-};
+use super::{conns::BUFFER, out::Out, remote_wake::RemoteWakes, slot::Resting, stream::Stream};
 use crate::{
     clock::{Clock, Ms},
     room::{Holder, Holding, Room},
@@ -57,7 +51,7 @@ pub(crate) struct Watch {
     holding: OnceCell<Box<RefCell<Holding>>>,
     /// Its number, and the wakers of its worker.
     id: u64,
-    pub(super) group: Group,
+    pub(super) group: super::conns::Group,
     wakes: Weak<RemoteWakes>,
     /// Where the connection rests while no task has it.
     slot: Cell<Option<Rc<dyn Resting>>>,
@@ -90,7 +84,7 @@ impl Watch {
     }
 
     /// Of the connection with this number.
-    pub(super) fn new(id: u64, group: Group, wakes: &Rc<RemoteWakes>) -> Rc<Self> {
+    pub(super) fn new(id: u64, group: super::conns::Group, wakes: &Rc<RemoteWakes>) -> Rc<Self> {
         Rc::new(Self { id, group, wakes: Rc::downgrade(wakes), ..Self::default() })
     }
 

@@ -135,6 +135,7 @@ fn a_reload_names_what_takes_a_restart() {
     let mut fixed = |settings| match server.reload(settings) {
         Ok(()) => "nothing",
         Err(ReloadError::Fixed(name)) => name,
+        Err(ReloadError::Log { .. }) => "log",
     };
     assert_eq!(fixed(with("two", None)), "memcached.listen");
     assert_eq!(fixed(with("one", Some(redis(Vec::new())))), "redis.listen");
