@@ -48,18 +48,28 @@ start
 curl --silent --fail http://127.0.0.1:8080/ | grep -q 'Larder runs'
 
 step "four lines: an origin, check, reload, a hit"
-mkdir "$work/root/mnt/site"
-echo '<p>slow</p>' > "$work/root/mnt/site/index.html"
-touch -d '10 days ago' "$work/root/mnt/site/index.html"
-here /usr/bin/python3 -m http.server --directory /mnt/site --bind 127.0.0.1 9000 >/dev/null 2>&1 &
+cat > "$work/root/mnt/site.py" <<'SITE'
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Cache-Control", "max-age=60")
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        self.wfile.write(b"slow")
+
+HTTPServer(("127.0.0.1", 9000), Site).serve_forever()
+SITE
+here /usr/bin/python3 /mnt/site.py >/dev/null 2>&1 &
 until curl --silent --fail --output /dev/null http://127.0.0.1:9000/; do sleep 0.05; done
 here sed -i 's|^origin = .*|origin = "http://127.0.0.1:9000"|' /etc/larder/larder.toml
 here larder check /etc/larder/larder.toml
 here larder reload
-expect '*fwd=*' "$(status /)"
-expect 'larder; hit*' "$(status /)"
-here larder purge http://127.0.0.1:8080/
-expect '*fwd=*' "$(status /)"
+expect '*fwd=*' "$(status /page)"
+expect 'larder; hit*' "$(status /page)"
+here larder purge http://127.0.0.1:8080/page
+expect '*fwd=*' "$(status /page)"
 here larder top --once --lifetime | grep -q 'unix:/run/larder'
 here larder stop
 

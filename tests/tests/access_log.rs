@@ -173,7 +173,7 @@ fn path_and_format_of_the_log_change_by_a_reload() {
         )
     };
     let larder = Larder::with_config(&config("one.log", "squid"));
-    let lines = |file: &str| std::fs::read_to_string(larder.dir().join(file)).unwrap_or_default();
+    let lines = |file: &str| fs::read_to_string(larder.dir().join(file)).unwrap_or_default();
     get(larder.addr(), "/one");
     wait_until("the first line", || lines("one.log").contains("/one"));
     larder.rewrite_config(&config("two.log", "json"));
