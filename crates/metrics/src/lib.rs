@@ -20,6 +20,7 @@
 mod api;
 mod app;
 mod certificates;
+mod compression;
 mod counter;
 mod histogram;
 mod history;
@@ -40,6 +41,7 @@ mod tests;
 pub use api::*;
 pub use app::*;
 pub use certificates::*;
+pub use compression::*;
 pub use counter::Counter;
 pub use histogram::{Histogram, Recorder};
 pub use history::{Columns, History};

@@ -151,7 +151,7 @@ impl Settings {
     }
 
     /// The namespaces of the store by face, with their shares of the memory.
-    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 3] {
+    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 4] {
         let (memcached, redis) = (self.memcached.as_ref(), self.redis.as_ref());
         let group = |name, numbers, served, share| NamespaceGroup { name, numbers, served, share };
         [
@@ -168,7 +168,17 @@ impl Settings {
                 redis.is_some(),
                 redis.map_or(Share::default(), |face| face.share),
             ),
+            group("compressed", 18..=18, self.compresses(), Share::default()),
         ]
+    }
+
+    /// Whether some pages are kept in compressed forms too.
+    pub(crate) fn compresses(&self) -> bool {
+        let mut policies = self
+            .sites
+            .iter()
+            .flat_map(|site| site.rules.iter().map(|rule| &rule.alone).chain([&site.defaults]));
+        policies.any(|policy| !policy.cache.compress.is_empty())
     }
 
     /// Bytes of the store: the memory without the files.

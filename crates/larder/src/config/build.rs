@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use larder_proto::http::Codings;
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, FieldEdit, Glob, Handling, HostPattern,
     HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup, Pattern,
@@ -253,6 +254,7 @@ fn action(values: &Values) -> RuleAction {
             strip_s_maxage: values.maybe("strip_s_maxage"),
             vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
             unframed: values.maybe::<String>("unframed").as_deref().map(unframed),
+            compress: values.maybe_list::<String>("compress").map(codings),
         },
         handling: handling(values),
     }
@@ -277,6 +279,10 @@ fn unframed(word: &str) -> Unframed {
         "pass" => Unframed::Pass,
         _ => Unframed::Brief,
     }
+}
+
+fn codings(names: Vec<String>) -> Vec<Codings> {
+    names.iter().filter_map(|name| Codings::named(name.as_bytes())).collect()
 }
 
 /// In rules, an empty list means "all cookies". "No cookie" is a name that no cookie can have.

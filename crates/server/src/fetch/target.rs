@@ -27,7 +27,7 @@ pub(crate) struct Destination {
 
 /// Where the response goes: under the primary key, or as a variant under a marker.
 pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Destination> {
-    let names = match vary::names(fields) {
+    let names = match vary::selecting(fields, &keep.policy.cache) {
         Vary::Star => return None,
         Vary::None => Vec::new(),
         Vary::Names(names) => names,

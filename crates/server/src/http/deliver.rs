@@ -3,13 +3,15 @@
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{
-        Method, Version,
+        Codings, Method, Version,
         multipart::Multipart,
         range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
     page::{Meta, PageFlags, PageView, Verify, view},
     rules::{CacheStatus, Forward, Precondition, current_age, evaluate, range_applies, strip},
 };
+
+use larder_store::Entry;
 
 use crate::page::head::field;
 use crate::{
@@ -19,7 +21,12 @@ use crate::{
 use crate::{
     http::exchange::Exchange,
     net::out::Out,
-    page::{answer::has_body, lookup::StoredPage},
+    page::{
+        answer::has_body,
+        forms::{self, Effort, FormLookup},
+        lookup::StoredPage,
+    },
+    settings::RulePolicy,
     wire::{h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
@@ -168,6 +175,60 @@ enum Part {
 // The page is moved, not made: a box would be an allocation on every hit.
 #[allow(clippy::result_large_err)]
 pub(crate) fn entry(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    held: StoredPage,
+    served: &Served,
+    policy: &RulePolicy,
+) -> Result<Delivered, StoredPage> {
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
+        return Err(held);
+    };
+    if held.meta.flags.any(PageFlags::COMPRESSIBLE)
+        && let Some((entry, meta)) = form(exchange, &held, &page, policy)
+    {
+        return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
+    }
+    compose(exchange, out, held, served)
+}
+
+/// The compressed form of a page that this client gets, with the facts of the page; None: the page
+/// itself. Asks for a form that is missing, or that is in demand. Ranges are of the page itself.
+fn form(
+    exchange: &Exchange<'_, '_>,
+    held: &StoredPage,
+    page: &PageView<'_>,
+    policy: &RulePolicy,
+) -> Option<(Entry<'static>, Meta)> {
+    let (request, order) = (&exchange.request, &policy.cache.compress);
+    if order.is_empty() || request.head.known.range().is_some() {
+        return None;
+    }
+    let accepted = Codings::parse(request.head.fields.all("accept-encoding"));
+    let (store, clock) = (request.pages.store, request.pages.clock);
+    let now = clock.at(request.since);
+    let want = |encoding, effort| {
+        request.pages.shared.compressor.want(store, clock, page.key, encoding, effort);
+    };
+    match forms::look(store, held, page, order, accepted, now) {
+        FormLookup::Ready(entry, encoding, effort) => {
+            if effort == Effort::Good && request.pages.samples_form() {
+                want(encoding, Effort::Best);
+            }
+            let flags = held.meta.flags.with(PageFlags::HAS_LENGTH);
+            Some((entry, Meta { flags, ..held.meta }))
+        }
+        FormLookup::Missing(encoding) => {
+            want(encoding, Effort::Good);
+            None
+        }
+        FormLookup::Plain => None,
+    }
+}
+
+/// [`entry`] of what is sent: the page, or a form of it.
+#[allow(clippy::result_large_err)]
+fn compose(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
     held: StoredPage,

@@ -119,15 +119,17 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
         debug::note(&exchange.request, &route, &looked, now);
     }
     match step(&exchange.request, &route, looked, now) {
-        Step::Serve(held, served) => match deliver::entry(exchange, out, held, &served) {
-            Ok(delivered) => {
-                if served.refresh {
-                    fetch::refresh(&exchange.request, &route);
+        Step::Serve(held, served) => {
+            match deliver::entry(exchange, out, held, &served, &route.policy) {
+                Ok(delivered) => {
+                    if served.refresh {
+                        fetch::refresh(&exchange.request, &route);
+                    }
+                    Now::Answered { keep: finish(exchange, &delivered) }
                 }
-                Now::Answered { keep: finish(exchange, &delivered) }
+                Err(_) => Now::later(Ok(route), None),
             }
-            Err(_) => Now::later(Ok(route), None),
-        },
+        }
         Step::Refuse(refusal) => Now::Answered { keep: refuse::refusal(exchange, out, &refusal) },
         Step::Fetch(plan) => Now::later(Ok(route), Some(plan)),
     }
@@ -284,7 +286,7 @@ fn look_again(
         }
         (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
     };
-    match deliver::entry(exchange, out, held, &served) {
+    match deliver::entry(exchange, out, held, &served, &route.policy) {
         Ok(delivered) => {
             if served.refresh {
                 fetch::refresh(request, route);
@@ -386,7 +388,7 @@ fn failed(
     if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause)
     {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(exchange, conn.out, held, &served) {
+        if let Ok(delivered) = deliver::entry(exchange, conn.out, held, &served, &route.policy) {
             return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {

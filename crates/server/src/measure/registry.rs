@@ -93,6 +93,9 @@ impl Registry {
                 let open = shared.open.load(Ordering::Relaxed) as u64;
                 counters::figures(workers, &self.settings.read(), &shared.groups, open)
             }),
+            compression: shared
+                .filter(|_| self.settings.read().compresses())
+                .map(|shared| shared.compressor.figures()),
             certificates: self.certificates(),
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),

@@ -5,8 +5,10 @@
 
 pub(crate) mod answer;
 pub(crate) mod ban;
+pub(crate) mod compressor;
 pub(crate) mod flight;
 pub(crate) mod foreign;
+pub(crate) mod forms;
 pub(crate) mod head;
 pub(crate) mod lookup;
 pub(crate) mod tags;

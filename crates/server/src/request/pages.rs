@@ -20,7 +20,7 @@ use crate::{
     counters::Counters,
     counters::Sites,
     origin::{Group, Groups},
-    page::{flight::Flights, writer::PageWriter},
+    page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
         purge::{self, Purger},
@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) https_port: OnceLock<u16>,
     /// Open challenges of ACME.
     pub(crate) acme: Arc<Acme>,
+    /// Makes the compressed forms of pages.
+    pub(crate) compressor: Compressor,
 }
 
 impl Shared {
@@ -89,6 +91,7 @@ impl Shared {
             remote,
             https_port: OnceLock::new(),
             acme: Arc::default(),
+            compressor: Compressor::default(),
         })
     }
 
@@ -202,7 +205,12 @@ pub(crate) struct Pages {
     config: RefCell<Rc<Config>>,
     /// It looks after the origins.
     watches: Cell<bool>,
+    /// Compressed forms sent so far.
+    forms_sent: Cell<u32>,
 }
+
+/// One of so many requests for compressed forms is counted as demand.
+const FORM_SAMPLE: u32 = 64;
 
 impl Pages {
     pub(crate) fn new(
@@ -224,6 +232,7 @@ impl Pages {
             tracer,
             config: RefCell::new(config),
             watches: Cell::new(false),
+            forms_sent: Cell::new(0),
         })
     }
 
@@ -254,6 +263,13 @@ impl Pages {
     /// Purges pages, here and in the fleet.
     pub(crate) fn purger(&self, soft: bool) -> Purger<'_> {
         Purger::new(self.writer(), self.shared.remote.as_deref(), soft)
+    }
+
+    /// Counts a compressed form that is sent. True: its demand is to be reported.
+    pub(crate) fn samples_form(&self) -> bool {
+        let sent = self.forms_sent.get().wrapping_add(1);
+        self.forms_sent.set(sent);
+        sent.is_multiple_of(FORM_SAMPLE)
     }
 
     /// A number that no other call returns.

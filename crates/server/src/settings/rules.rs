@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use larder_proto::{
     http::{
+        Codings,
         cookie::{self, Cookie, cookies},
         query::Pattern,
     },
@@ -182,6 +183,7 @@ impl RulePolicy {
             ignored,
             key_fields: &self.key_fields,
             client_cache_control: self.cache.honour_client_cc,
+            compresses: !self.cache.compress.is_empty(),
         }
     }
 }
@@ -252,5 +254,6 @@ overlay! {
         strip_s_maxage: bool,
         vary_cookies: Vec<String>,
         unframed: Unframed,
+        compress: Vec<Codings>,
     }
 }

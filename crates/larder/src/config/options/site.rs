@@ -285,6 +285,14 @@ pub(super) const POLICY: &[Opt] = &[
          `brief`: for 10 s at most, then fetch them whole; `pass`: do not store them. An answer \
          that ends in a reset is never stored.",
     ),
+    list(
+        "compress",
+        Kind::Choice(&["zstd", "br", "gzip"]),
+        "",
+        "Keep pages of text types compressed too, from 1 KiB on, in these codings, and send each \
+         client the first that it takes. The origin is asked for uncompressed pages. `[]`: send \
+         pages as the origin does.",
+    ),
     opt(
         "surrogate_control",
         Kind::Bool,
