@@ -14,7 +14,7 @@ as_root() {
 missing=()
 while read -r package; do
     dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,wordpress,clients,dashboard,lab}/packages.txt bench/packages.txt)
+done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,wordpress,clients,dashboard,lab,package}/packages.txt bench/packages.txt)
 # Node.js may come from elsewhere than Debian.
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)

@@ -7,6 +7,7 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
@@ -82,10 +83,34 @@ pub struct Settings {
     pub redis: Option<RedisSettings>,
     /// The admin interface; None: it is not served.
     pub admin: Option<AdminSettings>,
+    /// The user to become once the addresses are bound; None: the server stays as it is started.
+    pub identity: Option<Identity>,
+    /// The path of the socket for commands of the same user and of root; None: there is none.
+    pub control: Option<PathBuf>,
     /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
+}
+
+/// A user of the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// User ID.
+    pub user: u32,
+    /// Group ID.
+    pub group: u32,
+    /// The name, whose supplementary groups are taken over; None: the user has none.
+    pub name: Option<String>,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "user {name}"),
+            None => write!(f, "user {}", self.user),
+        }
+    }
 }
 
 /// Listeners and settings of all sites.

@@ -17,8 +17,10 @@ use larder_server::settings::{
     Unframed,
 };
 
+use crate::control;
+
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, https,
+    TOKEN_BYTES, acme, admin, app, bounded, https, identity,
     item::default_items,
     objects,
     options::Section,
@@ -64,6 +66,8 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     acme::acme(root, directory, &sites, &http.listen, https.as_mut(), report);
     let settings = Settings {
         memory,
+        identity: identity::identity(root, report),
+        control: control(root, directory),
         threads: root.get("threads").unwrap_or_else(processors),
         http,
         https,
@@ -80,6 +84,15 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     objects::look_at_shares(&settings, report);
     doubts(root, &settings, report);
     (report.errors.len() == before).then_some(settings)
+}
+
+/// The path of the control socket; None: there is none.
+fn control(root: &Values, directory: &Path) -> Option<PathBuf> {
+    match root.maybe::<PathBuf>("control") {
+        None => Some(control::default_path()),
+        Some(path) if path.as_os_str() == "none" => None,
+        Some(_) => Some(control::path_in(&file(root, "control", directory)?)),
+    }
 }
 
 fn processors() -> usize {

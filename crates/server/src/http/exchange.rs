@@ -61,7 +61,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
 
     /// Another request may follow on this connection.
     pub(crate) fn keep(&self) -> bool {
-        self.request.head.keep_alive && !self.worker.conns.draining.get()
+        self.request.head.keep_alive && !self.worker.draining()
     }
 
     /// The request as far as an answer of our own depends on it. `keep`: another request may

@@ -15,7 +15,7 @@ use crate::{
     clock::Ms,
     counters::Timing,
     net::{
-        conns::{Conns, TrackedConnection},
+        conns::{Conns, Group, TrackedConnection},
         out::Out,
         sendfile::SendfileCache,
         slot::Slot,
@@ -96,11 +96,17 @@ impl Worker {
         fits.then_some(open)
     }
 
+    /// Whether connections end when they are idle: the server stops.
+    #[inline]
+    pub(crate) fn draining(&self) -> bool {
+        self.conns.draining(Group::Pages)
+    }
+
     /// Counts a connection as accepted and open. False: it is one too many.
     fn enter(self: &Rc<Self>) -> (OpenConnection, bool) {
         self.pages.counters.connections.accepted.one();
         let before = self.pages.shared.open.fetch_add(1, Ordering::Relaxed);
-        let open = OpenConnection { worker: self.clone(), tracked: self.conns.track() };
+        let open = OpenConnection { worker: self.clone(), tracked: self.conns.track(Group::Pages) };
         (open, before < self.pages.config().settings.http.limits.connections)
     }
 

@@ -8,6 +8,8 @@ use crate::settings::{FaceTls, Listen, MemcachedSettings, RedisSettings, Setting
 pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
     let changed = [
         ("memory", new.memory != old.memory),
+        ("user and group", new.identity != old.identity),
+        ("control", new.control != old.control),
         ("threads", new.threads != old.threads),
         ("http.listen", new.http.listen != old.http.listen),
         ("https.listen", https_listen(new) != https_listen(old)),

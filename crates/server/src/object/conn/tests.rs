@@ -23,7 +23,7 @@ use super::*;
 use crate::{
     clock::Clock,
     net::{
-        conns::{Conns, WorkerShared},
+        conns::{Conns, Group, WorkerShared},
         out::Out,
         stream::{Kind, Stream},
     },
@@ -222,7 +222,7 @@ fn pair_of(
     let (far, near) = (stream(far), stream(near));
     let client = clients.enter(Peer::Unix, "here", conns.clock.now());
     let seen = Rc::new(Seen::default());
-    let tracked = conns.track();
+    let tracked = conns.track(Group::Objects);
     let watch = tracked.watch.clone();
     let session = Echo::new(client.clone(), seen.clone());
     let (tell, told) = oneshot::channel();
@@ -508,7 +508,7 @@ fn mail_alone_counts_as_work() {
     run(|| async {
         let client = Clients::default().enter(Peer::Unix, "here", 0);
         let conns = conns();
-        let (tracked, Sockets(_far, near, kind)) = (conns.track(), unix());
+        let (tracked, Sockets(_far, near, kind)) = (conns.track(Group::Objects), unix());
         let stream = Stream::new(&conns.reactor, near, kind).expect("registered");
         let session = Echo::new(client.clone(), Rc::default());
         let (tell, _told) = oneshot::channel();
@@ -557,7 +557,7 @@ fn what_was_received_is_answered_before_the_end() {
             pair.send(b"one\n").await;
             pair.expect(b"one\n").await;
             pair.send(b"two\nthree\nfo").await;
-            pair.conns.start_drain();
+            pair.conns.start_drain(Group::Objects);
             assert_eq!(pair.rest().await, b"two\nthree\n");
             assert_eq!(pair.end().await, End::Drained);
         }
@@ -586,7 +586,7 @@ fn a_client_that_always_sends_does_not_hold_up_the_end() {
                     assert!(after < 100_000, "it goes on after {sent} bytes");
                 } else if sent > 4 << 20 {
                     stops = true;
-                    pair.conns.start_drain();
+                    pair.conns.start_drain(Group::Objects);
                 }
             }
             assert_eq!(pair.end().await, End::Drained);
@@ -600,7 +600,7 @@ fn an_idle_connection_ends_with_the_server() {
         let mut pair = pair(unix(), LIMITS);
         pair.send(b"one\n").await;
         pair.expect(b"one\n").await;
-        pair.conns.start_drain();
+        pair.conns.start_drain(Group::Objects);
         assert_eq!(pair.rest().await, b"");
         assert_eq!(pair.end().await, End::Drained);
     });
