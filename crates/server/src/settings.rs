@@ -140,8 +140,11 @@ pub struct HttpSettings {
     /// unsent part of a large body stays in the processor's cache.
     pub sndbuf: usize,
     /// Bytes of the memory for file copies of large popular pages, which `sendfile` sends without
-    /// copying; over all workers. None: a sixteenth of the memory, at most 256 MiB.
+    /// copying, and for the content of small files; over all workers. None: a sixteenth of the
+    /// memory, at most 256 MiB.
     pub sendfile_cache: Option<u64>,
+    /// Files of this machine that are kept open, over all workers.
+    pub open_files: usize,
 }
 
 impl HttpSettings {
@@ -168,6 +171,23 @@ impl Settings {
             .min(self.memory / 2);
         let worth = self.serves_pages() && wanted >= (self.threads as u64) << 20;
         if worth { wanted } else { 0 }
+    }
+
+    /// The part of [`Settings::sendfile_cache`] for the content of small files: half of it, where
+    /// files are served.
+    pub(crate) fn file_memory(&self) -> u64 {
+        if self.serves_files() { self.sendfile_cache() / 2 } else { 0 }
+    }
+
+    /// Whether files of this machine are served.
+    fn serves_files(&self) -> bool {
+        self.sites.iter().flat_map(|site| site.origins()).any(|origin| origin.files().is_some())
+    }
+
+    /// Files of this machine that are kept open, over all workers, where they are served; the
+    /// process's limit may leave fewer.
+    pub fn open_files(&self) -> usize {
+        if self.serves_files() { self.http.open_files } else { 0 }
     }
 
     /// The most open files for these copies.
@@ -294,6 +314,7 @@ impl Default for HttpSettings {
             h2c: false,
             sndbuf: 256 << 10,
             sendfile_cache: None,
+            open_files: 8192,
         }
     }
 }

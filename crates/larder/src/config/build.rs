@@ -117,6 +117,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         h2c: values.get("h2c")?,
         sndbuf: values.get("sndbuf")?,
         sendfile_cache: values.get("sendfile_cache"),
+        open_files: values.get("open_files")?,
     })
 }
 

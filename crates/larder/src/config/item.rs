@@ -39,6 +39,7 @@ pub(crate) enum Item {
     Candidate(Candidate),
     Param(String, Option<String>),
     MediaType(String, String),
+    Expires(Glob, u32),
     StatusTtl(StatusTtl),
     Statuses(u16, u16),
     Parameter(Pattern),
@@ -88,6 +89,7 @@ from_item! {
     Redirect: Item::Redirect(redirect) => redirect.clone(),
     Candidate: Item::Candidate(candidate) => candidate.clone(),
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
+    (Glob, u32): Item::Expires(types, seconds) => (types.clone(), *seconds),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     (u16, u16): Item::Statuses(first, last) => (*first, *last),
@@ -178,13 +180,13 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::FieldEdit => value::field_edit(text).map(Item::FieldEdit),
         Kind::Redirect => value::redirect(text).map(Item::Redirect),
         Kind::Prefix if value::is_place(text) => Ok(Item::Text(text.to_owned())),
-        Kind::Prefix => Err(expected(kind)),
         Kind::Candidate => {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
         }
         Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
+        Kind::Expires => value::expires(text).map(|(types, time)| Item::Expires(types, time)),
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
-        Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
+        Kind::Prefix | Kind::Table(..) | Kind::Tables(_) => Err(expected(kind)),
     }
 }
 
@@ -253,6 +255,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Prefix => "a path such as \"/api\"".to_owned(),
         Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),
         Kind::MediaType => "a type such as \"wasm=application/wasm\"".to_owned(),
+        Kind::Expires => {
+            "a time such as \"1h\", or a type and a time such as \"image/* 30d\"".to_owned()
+        }
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),

@@ -242,6 +242,8 @@ pub(crate) enum Kind {
     Param,
     /// The media type of files by extension: `wasm=application/wasm`.
     MediaType,
+    /// A time, with a pattern of media types before it or not: `image/* 30d`.
+    Expires,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.

@@ -28,7 +28,8 @@ const IDLE_APPLICATION: Duration = Duration::from_secs(1);
 const OF_FASTCGI: [&str; 4] = ["root", "split_path", "params", "app_root"];
 
 /// Options of origins with files.
-const OF_FILES: [&str; 5] = ["index", "try_files", "symlinks", "types", "check"];
+const OF_FILES: [&str; 7] =
+    ["index", "try_files", "symlinks", "types", "check", "expires", "listing"];
 
 /// The most servers of one origin. Each worker keeps connections to each.
 const MAX_MEMBERS: usize = 64;
@@ -252,5 +253,7 @@ fn tree(
         follow_links: values.get::<String>("symlinks")? == "follow",
         types: values.list("types"),
         check: values.get::<Duration>("check")?.as_secs() as u32,
+        expires: values.list("expires"),
+        listing: values.get("listing")?,
     })
 }

@@ -204,6 +204,20 @@ pub(crate) fn status_ttl(text: &str) -> Result<StatusTtl, Expected> {
     Ok(StatusTtl { first, last, ttl })
 }
 
+/// The lifetime of files by media type: `1h` (of all), `image/* 30d`.
+pub(crate) fn expires(text: &str) -> Result<(Glob, u32), Expected> {
+    let expected =
+        || "a time such as \"1h\", or a type and a time such as \"image/* 30d\"".to_owned();
+    let (types, time) = text.trim().rsplit_once(' ').unwrap_or(("*", text));
+    let time = u32::try_from(duration(time)?.as_secs()).map_err(|_| expected())?;
+    let types = types.trim();
+    if types != "*" && !types.contains('/') {
+        return Err(expected());
+    }
+    // Parameters of the type (`charset`) do not count.
+    Ok((Glob::new(&types.to_ascii_lowercase()), time))
+}
+
 /// `200`, `2xx`, `200-399`: the first and the last.
 pub(crate) fn statuses(text: &str) -> Result<(u16, u16), Expected> {
     let range = match text.to_ascii_lowercase().strip_suffix("xx") {
@@ -325,6 +339,15 @@ pub(crate) fn media_type(text: &str) -> Result<(String, String), Expected> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lifetimes_of_files_by_type() {
+        assert_eq!(expires("1h"), Ok((Glob::new("*"), 3600)));
+        assert_eq!(expires("Image/* 30d"), Ok((Glob::new("image/*"), 30 * 86_400)));
+        for text in ["", "image/*", "png 1h", "image/png 1h 2h x"] {
+            assert!(expires(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_configuration_has_whole_milliseconds() {

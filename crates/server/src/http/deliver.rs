@@ -3,7 +3,7 @@
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{
-        Codings, Method, Version,
+        Codings, Method, Version, date,
         multipart::Multipart,
         range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
@@ -26,8 +26,9 @@ use crate::{
         forms::{self, Effort, FormLookup},
         lookup::StoredPage,
     },
+    origin::Seen,
     settings::RulePolicy,
-    wire::{h1::HeadWriter, meta, meta::ResponseMeta},
+    wire::{file, h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
 /// How a stored page is served.
@@ -48,6 +49,8 @@ enum How {
     Fleet,
     Validated(Forward),
     OnError,
+    /// A file of this machine.
+    File(Seen),
 }
 
 impl Served {
@@ -57,6 +60,11 @@ impl Served {
 
     pub(crate) fn stale(age: u32, ttl: i64, refresh: bool) -> Self {
         Self { age, ttl, refresh, how: How::Stale }
+    }
+
+    /// A file of this machine.
+    pub(crate) fn file(seen: Seen) -> Self {
+        Self { age: 0, ttl: 0, refresh: false, how: How::File(seen) }
     }
 
     /// It came from the fleet just now.
@@ -76,11 +84,15 @@ impl Served {
         Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }
     }
 
-    fn result(self, status: u16) -> ResultCode {
+    pub(super) fn result(self, status: u16) -> ResultCode {
         match self.how {
-            How::Fresh | How::Fleet if status == 304 => ResultCode::TcpImsHit,
+            How::Fresh | How::Fleet | How::File(Seen::Kept) if status == 304 => {
+                ResultCode::TcpImsHit
+            }
             How::Fresh | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
-            How::Fleet => ResultCode::TcpHit,
+            How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
+            How::File(Seen::Opened) => ResultCode::TcpMiss,
+            How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
             How::Validated(_) => ResultCode::TcpRefreshUnmodified,
@@ -92,11 +104,12 @@ impl Served {
     fn tier(self) -> &'static str {
         match self.how {
             How::Fleet => "remote",
+            How::File(_) => "file",
             How::Fresh | How::Stale | How::Validated(_) | How::OnError => "memory",
         }
     }
 
-    fn meta(self) -> ResponseMeta<'static> {
+    pub(super) fn meta(self) -> ResponseMeta<'static> {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
@@ -108,6 +121,7 @@ impl Served {
                 (cache_status.fwd, cache_status.detail) =
                     (Some(Forward::Stale), Some("origin-failed"));
             }
+            How::File(seen) => cache_status = file::cache_status(seen),
         }
         ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
     }
@@ -162,7 +176,7 @@ impl Delivered {
 }
 
 /// The part of a page that a request gets.
-enum Part {
+pub(super) enum Part {
     Whole,
     One(ByteRange),
     Many(Box<RangeList>),
@@ -277,12 +291,12 @@ pub(super) fn logged_status(
 }
 
 /// The parts of the representation that follow the head.
-struct Spans {
-    status: u16,
-    body: Body,
+pub(super) struct Spans {
+    pub(super) status: u16,
+    pub(super) body: Body,
 }
 
-enum Body {
+pub(super) enum Body {
     None,
     One(ByteRange),
     /// Each with what comes before it, and what comes at the end.
@@ -323,7 +337,7 @@ fn send_spans(
 
 /// Which part the request's conditions and ranges select; None when the stored part lacks some of
 /// it.
-fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
+pub(super) fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
     let known = &exchange.request.head.known;
     let conditional = known.if_none_match().is_some() || known.if_modified_since().is_some();
     if conditional {
@@ -367,7 +381,7 @@ fn ranges_apply(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -
         && range_applies(&exchange.request.view(), meta, page.etag)
 }
 
-fn compose_page(
+pub(super) fn compose_page(
     exchange: &Exchange<'_, '_>,
     mut head: HeadWriter<'_>,
     page: &PageView<'_>,
@@ -417,6 +431,10 @@ fn compose_page(
             }
         }
         How::Validated(_) | How::OnError => meta::meta_lines(&mut head, http, &served.meta()),
+        How::File(seen) => {
+            head.line("Date", &date::format(meta.date));
+            exchange.request.config.file_lines.write(&mut head, seen);
+        }
     }
     super::debug::tier(&exchange.request, served.tier());
     end_head(exchange, head, page.head, keep);

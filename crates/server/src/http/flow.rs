@@ -4,6 +4,7 @@
 //! receive -> route -> lookup -> hit ----------------------------> deliver -> log
 //!                        |----> stale (served, refreshed behind) -> deliver -> log
 //!                        |----> miss -> fetch (one for all) -----> deliver -> log
+//!                        |----> file of this machine -----------> deliver -> log
 //!               |-------------> pass -> fetch (past the cache) --> deliver -> log
 //!               |-------------> purge ---------------------------> log
 //! ```
@@ -30,7 +31,7 @@ use crate::{
         admittance, challenge, debug,
         deliver::{self, Served},
         exchange::{Active, Exchange},
-        hints,
+        file, hints,
         log::finish,
         pass, purge, redirect, refuse,
         reply::{self, Done},
@@ -131,7 +132,10 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             }
         }
         Step::Refuse(refusal) => Now::Answered { keep: refuse::refusal(exchange, out, &refusal) },
-        Step::Fetch(plan) => Now::later(Ok(route), Some(plan)),
+        Step::Fetch(plan) => match file::answer(exchange, out, &route, now) {
+            Some(keep) => Now::Answered { keep },
+            None => Now::later(Ok(route), Some(plan)),
+        },
     }
 }
 

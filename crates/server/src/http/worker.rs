@@ -60,7 +60,7 @@ impl Worker {
     pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Result<Rc<Self>, rustls::Error> {
         let settings: Arc<Settings> = pages.config().settings.clone();
         let sendfile = SendfileCache::new(
-            settings.sendfile_cache(),
+            settings.sendfile_cache() - settings.file_memory(),
             settings.threads,
             pages.counters.sendfile_cache.clone(),
         );

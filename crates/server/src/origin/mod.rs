@@ -46,6 +46,7 @@ pub use body::Body;
 pub(crate) use connect::LONGEST_PIECE;
 pub use counters::OriginCounters;
 pub use error::OriginError;
+pub(crate) use files::{KeptContent, KeptFiles, KeptForm, Seen, Watcher};
 pub use group::{Group, Groups};
 pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
 pub use stream::{OriginStream, Tunnel, tunnel};

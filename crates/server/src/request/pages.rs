@@ -12,6 +12,7 @@ use std::{
 
 use larder_proto::{http::RequestHead, http2, http3};
 use larder_store::Store;
+use rustix::process::{Resource, getrlimit};
 
 use crate::{
     access_log::{Logger, live::LiveLog},
@@ -19,7 +20,8 @@ use crate::{
     clock::Clock,
     counters::Counters,
     counters::Sites,
-    origin::{Group, Groups},
+    net::sendfile::Budget,
+    origin::{Group, Groups, KeptFiles, Watcher},
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
@@ -29,7 +31,7 @@ use crate::{
     room::Room,
     settings::{HttpsSettings, OriginGroup, RulePolicy, Settings, Site},
     trace::{TraceIds, Tracer, Tracing},
-    wire::h1::HitLines,
+    wire::{file::FileLines, h1::HitLines},
 };
 
 /// The shared state of all workers' HTTP side.
@@ -64,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) acme: Arc<Acme>,
     /// Makes the compressed forms of pages.
     pub(crate) compressor: Compressor,
+    /// Changes of files of this machine.
+    watcher: Arc<Watcher>,
 }
 
 impl Shared {
@@ -92,6 +96,7 @@ impl Shared {
             https_port: OnceLock::new(),
             acme: Arc::default(),
             compressor: Compressor::default(),
+            watcher: Watcher::new(),
         })
     }
 
@@ -122,6 +127,8 @@ const ALTERNATIVE_SECONDS: u32 = 86_400;
 pub(crate) struct Config {
     pub(crate) settings: Arc<Settings>,
     pub(crate) hit_lines: HitLines,
+    /// The same of answers from files of this machine.
+    pub(crate) file_lines: FileLines,
     /// Limits of connections of HTTP/2 from now on.
     pub(crate) http2: Arc<http2::Limits>,
     /// The same of HTTP/3.
@@ -172,7 +179,18 @@ impl Config {
         let first = |https: &HttpsSettings| https.redirect || https.acme.is_some();
         let looks_first = settings.https.as_ref().is_some_and(first)
             || settings.sites.iter().any(|site| site.client_auth.is_some());
-        Self { hit_lines, http2, http3, alt_svc, looks_first, counted, settings, origins }
+        let file_lines = FileLines::new(http);
+        Self {
+            hit_lines,
+            file_lines,
+            http2,
+            http3,
+            alt_svc,
+            looks_first,
+            counted,
+            settings,
+            origins,
+        }
     }
 
     /// The site that answers for a host, and its place among the counters.
@@ -202,6 +220,8 @@ pub(crate) struct Pages {
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Rc<Remote>>,
     pub(crate) tracer: Option<Tracer>,
+    /// Files of this machine, ready to be sent.
+    pub(crate) files: KeptFiles,
     config: RefCell<Rc<Config>>,
     /// It looks after the origins.
     watches: Cell<bool>,
@@ -221,6 +241,7 @@ impl Pages {
         settings: Arc<Settings>,
         remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
+        let files = kept_files(&settings, &counters, &shared);
         let config = Rc::new(Config::new(settings, &counters, &shared, None));
         let tracer = shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce()));
         Rc::new(Self {
@@ -230,6 +251,7 @@ impl Pages {
             counters,
             remote,
             tracer,
+            files,
             config: RefCell::new(config),
             watches: Cell::new(false),
             forms_sent: Cell::new(0),
@@ -282,4 +304,19 @@ impl Pages {
     pub(crate) fn trace_of(&self, head: &RequestHead<'_>) -> Option<TraceIds> {
         self.tracer.as_ref()?.begin(head.known.traceparent())
     }
+}
+
+/// Divisor of the process's limit of open files: the kept files of all workers take that part of it
+/// at the most, clients come first.
+const PART_OF_FILES: u64 = 4;
+
+/// One worker's files of this machine, within its part of the memory and of the descriptors.
+fn kept_files(settings: &Settings, counters: &Counters, shared: &Shared) -> KeptFiles {
+    let workers = settings.threads;
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / PART_OF_FILES;
+    let files = usize::try_from(allowed).unwrap_or(usize::MAX).min(settings.http.open_files);
+    let limit = (settings.file_memory() / workers as u64, files / workers);
+    let (memory, open) = (counters.file_memory.clone(), counters.open_files.clone());
+    let budget = Budget::new(limit, memory, open);
+    KeptFiles::new(budget, shared.nonce(), shared.watcher.clone())
 }

@@ -16,6 +16,7 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("https.http3", http3(new) != http3(old)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
+        ("http.open_files", new.http.open_files != old.http.open_files),
         ("http.access_log", new.access_log != old.access_log),
         ("http.floor and http.ceiling", new.pages != old.pages),
         ("tracing", new.tracing != old.tracing),

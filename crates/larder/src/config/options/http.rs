@@ -60,7 +60,16 @@ pub(super) const HTTP: &[Opt] = &[
         "Part of `memory` for second copies of frequently requested pages from 16 KiB to 2 MiB, \
          which are sent without copying. Default: a sixteenth of it, 256MiB at most; never more \
          than half of it; 0: none. Each thread has its share: with less than 1 MiB per thread \
-         there are none.",
+         there are none. Where files are served (`files:`), half of it is for the content of files \
+         up to 16 KiB.",
+    ),
+    opt(
+        "open_files",
+        Kind::Count(0, 1_000_000),
+        "8192",
+        "Files of `files:` origins kept open, over all threads; at most a quarter of the descriptors \
+         that the process may have. The least used are closed. 0: every request opens its file, and \
+         stores it for `check`.",
     ),
     floor("Part of `memory` reserved for pages: objects do not evict them from it."),
     ceiling("Greatest part of `memory` for pages."),

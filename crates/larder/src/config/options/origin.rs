@@ -117,12 +117,27 @@ pub(super) const ORIGIN: &[Opt] = &[
         "Media types of files by extension, before the usual ones: `md=text/markdown; \
          charset=utf-8`.",
     ),
+    list(
+        "expires",
+        Kind::Expires,
+        "",
+        "Lifetime of files that clients are told (`Cache-Control: max-age`): `\"1h\"` for all, or by \
+         media type: `[\"image/* 30d\", \"text/css 1y\"]`. The first that matches counts. Default: \
+         they are told none.",
+    ),
+    opt(
+        "listing",
+        Kind::Bool,
+        "false",
+        "A directory without an index answers with a list of its files and directories. Hidden ones \
+         are left out. Only for `files` origins.",
+    ),
     opt(
         "check",
         Kind::Time(0, DAY),
         "1s",
-        "Time for which a stored file is served without another look at it. Files of more than \
-         1 MiB are not stored.",
+        "Time for which a file is served without another look at it, where the system does not tell \
+         its changes (docs/operations.md, Serve files).",
     ),
     opt(
         "proxy_protocol",

@@ -107,6 +107,8 @@ impl FastCgi {
                 Some(Found::Script(script)) => Some(script),
                 Some(Found::Directory) => return Ok(Response::moved_to_directory(path, query)),
                 Some(Found::File(name)) => return Ok(self.file(&name, &request)?),
+                // Beside scripts there are none.
+                Some(Found::Listing(_)) => return Ok(Response::status(404, &request.method)),
                 Some(Found::Status(status)) => {
                     return Ok(Response::status(status, &request.method));
                 }

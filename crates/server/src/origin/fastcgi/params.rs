@@ -160,6 +160,8 @@ mod tests {
             follow_links: false,
             types: Vec::new(),
             check: 1,
+            expires: Vec::new(),
+            listing: false,
         };
         let settings = FastCgiSettings {
             socket: None,
