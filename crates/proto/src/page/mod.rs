@@ -109,8 +109,11 @@ impl PageFlags {
     /// Content without length or chunks, kept briefly: gone when its time is over, and never
     /// validated, as it may be but the beginning.
     pub const UNFRAMED: Self = Self(2048);
+    /// The site gave it no lifetime, and its response does not vary on Cookie: the lifetime is a
+    /// guess or the operator's, and only for requests without cookies that count.
+    pub const COOKIELESS: Self = Self(4096);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(4095);
+    pub const ALL: Self = Self(8191);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

@@ -93,6 +93,7 @@ impl Registry {
                 let open = shared.open.load(Ordering::Relaxed) as u64;
                 counters::figures(workers, &self.settings.read(), &shared.groups, open)
             }),
+            advice: shared.map(|shared| shared.findings.advice()).unwrap_or_default(),
             certificates: self.certificates(),
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
