@@ -51,6 +51,14 @@ figures! {
             coalesced_waits: "larder_http_coalesced_waits",
                 "Popular pages expire or are purged: each of these would have been a request to the \
                  origin. `grace` avoids the wait.";
+            /// Requests refused because their client had sent too many (`limit`).
+            limited: "larder_http_limited",
+                "A client asks more often than `limit` allows: the access log names it (429). If it is \
+                 a visitor, the limit is too low.";
+            /// Connections refused because their client had too many (`connections_per_client`).
+            crowded: "larder_http_client_connections_refused",
+                "One address opens many connections: a crawler, an attack, or many people behind one \
+                 address.";
             /// Requests sent to the origin past the cache: misses, tunnels and failures among them.
             passes;
             /// Fetches that failed before a response head.

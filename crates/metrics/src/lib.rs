@@ -17,6 +17,7 @@
 //! them, `larder top` reads them, and the dashboard's `types.ts` is generated from them by a test.
 //! Nothing here reads a clock, a file or a socket.
 
+mod advice;
 mod api;
 mod app;
 mod certificates;
@@ -28,6 +29,7 @@ mod hot_urls;
 mod http;
 mod objects;
 mod outcome;
+mod pace;
 mod process;
 mod remote;
 mod sketch;
@@ -38,6 +40,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use advice::Advice;
 pub use api::*;
 pub use app::*;
 pub use certificates::*;
@@ -49,6 +52,7 @@ pub use hot_urls::{By, HotUrl, HotUrls, SampledUrls, Seen, Source, TopUrls, top_
 pub use http::*;
 pub use objects::*;
 pub use outcome::{Outcome, PerOutcome, Results};
+pub use pace::Pace;
 pub use process::*;
 pub use remote::*;
 pub use sketch::{Sketch, Slot, hash};

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    App, Certificate, Compression, Histogram, Http, LogFigures, Memory, Objects, Remote, Spans,
+    Advice, App, Certificate, Compression, Histogram, Http, LogFigures, Memory, Objects, Remote, Spans,
 };
 
 /// The version of the form below; a field that is added does not change it.
@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub http: Option<Http>,
     /// Compressed forms of pages; null: no site has them.
     pub compression: Option<Compression>,
+    /// Causes of misses and their settings, of the last minutes.
+    pub advice: Vec<Advice>,
     /// The certificates of HTTPS.
     pub certificates: Vec<Certificate>,
     /// The applications that Larder runs.

@@ -30,6 +30,7 @@ mod https;
 mod objects;
 mod origin;
 mod patterns;
+mod rate;
 mod remote;
 mod rules;
 mod streams;
@@ -53,6 +54,7 @@ pub use objects::{
 };
 pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
+pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 pub use tracing::TracingSettings;
@@ -258,6 +260,12 @@ pub struct Limits {
     pub fields: usize,
     /// Client connections at once over all threads; the next one gets 503 and is closed.
     pub connections: usize,
+    /// Connections of one client at once; None: no limit but that of all.
+    pub connections_per_client: Option<usize>,
+    /// Length of the prefix of an IPv4 address that is one client.
+    pub client_prefix_v4: u32,
+    /// The same of an IPv6 address.
+    pub client_prefix_v6: u32,
     /// Bytes of a request body, else 413.
     pub request_body: u64,
     /// From the first byte of a request to the end of its head, else 408.
@@ -286,6 +294,9 @@ impl Default for Limits {
             request_line: 16 << 10,
             fields: 100,
             connections: 10_000,
+            connections_per_client: None,
+            client_prefix_v4: 32,
+            client_prefix_v6: 64,
             request_body: 1 << 30,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),

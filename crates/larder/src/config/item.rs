@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use larder_server::settings::{
     Balance, Candidate, CookiePattern, FieldEdit, Glob, HostPattern, KeyField, Listen, Net,
-    Pattern, Redirect, StatusTtl,
+    Pattern, Rate, Redirect, StatusTtl,
 };
 use regex::Regex;
 
@@ -36,6 +36,7 @@ pub(crate) enum Item {
     Balance(Balance),
     FieldEdit(FieldEdit),
     Redirect(Redirect),
+    Rate(Rate),
     Candidate(Candidate),
     Param(String, Option<String>),
     MediaType(String, String),
@@ -87,6 +88,7 @@ from_item! {
     Balance: Item::Balance(balance) => balance.clone(),
     FieldEdit: Item::FieldEdit(edit) => edit.clone(),
     Redirect: Item::Redirect(redirect) => redirect.clone(),
+    Rate: Item::Rate(rate) => *rate,
     Candidate: Item::Candidate(candidate) => candidate.clone(),
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
     (Glob, u32): Item::Expires(types, seconds) => (types.clone(), *seconds),
@@ -179,6 +181,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Balance => value::balance(text).map(Item::Balance),
         Kind::FieldEdit => value::field_edit(text).map(Item::FieldEdit),
         Kind::Redirect => value::redirect(text).map(Item::Redirect),
+        Kind::Rate => value::rate(text).map(Item::Rate),
         Kind::Prefix if value::is_place(text) => Ok(Item::Text(text.to_owned())),
         Kind::Candidate => {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
@@ -249,6 +252,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::FieldEdit => {
             "a field such as \"X-Env: prod\", \"+Link: </a>\" or \"-Server\"".to_owned()
         }
+        Kind::Rate => "a rate such as \"20/s\" or \"600/m burst 50\"".to_owned(),
         Kind::Redirect => {
             "a place such as \"301 https://example.org$uri\" or \"/there\"".to_owned()
         }

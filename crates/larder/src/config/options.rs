@@ -234,6 +234,8 @@ pub(crate) enum Kind {
     FieldEdit,
     /// Another place of a page, with a status or not.
     Redirect,
+    /// Requests in a time.
+    Rate,
     /// The beginning of a path.
     Prefix,
     /// A place to look at for a path: `$uri`.

@@ -4,7 +4,7 @@ use std::{net::Ipv6Addr, path::PathBuf, time::Duration};
 
 use http::{HeaderName, HeaderValue};
 use larder_proto::{rules::strip::is_hop_by_hop, units};
-use larder_server::settings::{Balance, FieldEdit, Glob, Listen, Redirect, StatusTtl};
+use larder_server::settings::{Balance, FieldEdit, Glob, Listen, Rate, Redirect, StatusTtl};
 
 pub(crate) use units::{Expected, address, show_duration, show_size, size};
 
@@ -302,6 +302,33 @@ pub(crate) fn field_edit(text: &str) -> Result<FieldEdit, Expected> {
         Some(_) => FieldEdit::Add(name, value),
         None => FieldEdit::Set(name, value),
     })
+}
+
+/// Requests of one client: `20/s`, `600/m burst 50`. The reserve is that of a second unless it is
+/// given.
+pub(crate) fn rate(text: &str) -> Result<Rate, Expected> {
+    let most = Rate::MOST;
+    let expected = || format!("a rate such as \"20/s\" or \"600/m burst 50\", up to {most}/s");
+    let (rate, burst) = match text.trim().split_once(" burst ") {
+        Some((rate, burst)) => (rate, Some(burst)),
+        None => (text.trim(), None),
+    };
+    let (requests, unit) = rate.split_once('/').ok_or_else(expected)?;
+    let seconds = match unit.trim() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(expected()),
+    };
+    let number = |text: &str, most: u32| {
+        text.trim().parse().ok().filter(|number| (1..=most).contains(number)).ok_or_else(expected)
+    };
+    let requests: u32 = number(requests, most.saturating_mul(seconds))?;
+    let burst = match burst {
+        Some(burst) => number(burst, most)?,
+        None => requests.div_ceil(seconds),
+    };
+    Ok(Rate { requests, seconds, burst })
 }
 
 /// Another place of a page: `https://example.org$uri`, `/there`; with a status before it or not.

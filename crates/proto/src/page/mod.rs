@@ -112,9 +112,12 @@ impl PageFlags {
     /// validated, as it may be but the beginning.
     pub const UNFRAMED: Self = Self(2048);
     /// The page is kept in compressed forms too; its head says `Vary: Accept-Encoding`.
-    pub const COMPRESSIBLE: Self = Self(4096);
+    pub const COMPRESSIBLE: Self = Self(8192);
+    /// The site gave it no lifetime, and its response does not vary on Cookie: the lifetime is a
+    /// guess or the operator's, and only for requests without cookies that count.
+    pub const COOKIELESS: Self = Self(4096);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(8191);
+    pub const ALL: Self = Self(16383);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

@@ -182,6 +182,7 @@ fn flags(flags: PageFlags) -> Vec<&'static str> {
         (PageFlags::NEGATIVE, "negative"),
         (PageFlags::NO_TRANSFORM, "no-transform"),
         (PageFlags::COPY, "copy"),
+        (PageFlags::COOKIELESS, "cookieless"),
     ];
     names.into_iter().filter(|(flag, _)| flags.any(*flag)).map(|(_, name)| name).collect()
 }

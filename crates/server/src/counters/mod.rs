@@ -4,11 +4,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the set, and its sums as figures |
+//! | `findings.rs` | causes of misses, of all workers, for advice |
 //! | `sites.rs` | requests by site: outcome, status, bytes, time |
 //! | `named.rs` | counters by name, at most 256 names |
 //! | `reasons.rs` | why requests were forwarded, responses not stored, requests and handshakes refused |
 //! | `timing.rs` | the time of answers, one reading of the clock for a batch |
 
+mod findings;
 mod named;
 mod reasons;
 mod sites;
@@ -32,14 +34,15 @@ use crate::{
     settings::Settings,
 };
 
+pub(crate) use self::{
+    findings::{Cause, Finding, Findings, Software, trackers},
+    sites::Sites,
+    timing::{Timed, Timing},
+};
 use self::{
     named::Named,
     reasons::{ForwardReasons, NotStored, Reasons},
     sites::{SiteCounters, SiteSums},
-};
-pub(crate) use self::{
-    sites::Sites,
-    timing::{Timed, Timing},
 };
 
 /// The counters of one worker of the HTTP face.

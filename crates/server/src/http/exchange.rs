@@ -69,7 +69,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
     pub(crate) fn answered(&self, keep: bool) -> Answered<'_> {
         let head = self.request.head;
         let (head_only, hsts) = (self.request.is_head(), self.request.hsts());
-        Answered { version: head.version, keep, head_only, hsts }
+        Answered { version: head.version, keep, head_only, hsts, retry_after: None }
     }
 
     /// Sends what was composed.

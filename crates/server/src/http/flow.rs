@@ -102,6 +102,11 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             return Now::Answered { keep: refuse::refusal(exchange, out, &refusal) };
         }
     };
+    if let Some(rate) = route.policy.limit
+        && let Some(keep) = admittance::limit(exchange, out, rate)
+    {
+        return Now::Answered { keep };
+    }
     if let Some(keep) = redirect::by_rule(exchange, out, &route) {
         return Now::Answered { keep };
     }
@@ -215,6 +220,9 @@ fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now:
             return nothing(Forward::UriMiss, true);
         }
     };
+    if held.meta.flags.any(PageFlags::COOKIELESS) && request.counts_cookies(&route.policy) {
+        return for_itself(request, route, held, variant);
+    }
     match decide(&request.view(), &held.meta, &route.policy.cache, now) {
         Decision::Fresh { age, ttl } => Step::Serve(held, Served::fresh(age, ttl)),
         Decision::Stale { age, ttl, why } => {
@@ -225,6 +233,23 @@ fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now:
         Decision::Unusable(_) => nothing(Forward::Miss, false),
         Decision::GatewayTimeout => Step::Refuse(NOTHING_STORED),
     }
+}
+
+/// The step of a request whose cookies may change a page that is stored for visitors without: it is
+/// answered by the origin. What is stored is validated at most, and stays as it is.
+fn for_itself(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    held: StoredPage,
+    variant: Option<Vec<u8>>,
+) -> Step {
+    if only_if_cached(&request.view(), &route.policy.cache) {
+        return Step::Refuse(NOTHING_STORED);
+    }
+    let held = held.meta.partial.is_none().then_some(held);
+    let mut plan = Plan::new(Forward::Request, held, variant);
+    (plan.solo, plan.store) = (true, !request.no_store(&route.policy));
+    Step::Fetch(plan)
 }
 
 /// Why the origin is asked, in the words of RFC 9211.

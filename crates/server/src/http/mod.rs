@@ -21,6 +21,7 @@ mod log;
 mod opening;
 mod pass;
 mod passing;
+mod plugins;
 mod purge;
 mod redirect;
 mod refuse;

@@ -96,6 +96,7 @@ impl Registry {
             compression: shared
                 .filter(|_| self.settings.read().compresses())
                 .map(|shared| shared.compressor.figures()),
+            advice: shared.map(|shared| shared.findings.advice()).unwrap_or_default(),
             certificates: self.certificates(),
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),

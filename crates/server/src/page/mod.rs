@@ -11,6 +11,7 @@ pub(crate) mod foreign;
 pub(crate) mod forms;
 pub(crate) mod head;
 pub(crate) mod lookup;
+pub(crate) mod software;
 pub(crate) mod tags;
 pub(crate) mod variant;
 pub(crate) mod writer;

@@ -19,12 +19,13 @@ use crate::{
     acme::Acme,
     clock::Clock,
     counters::Counters,
-    counters::Sites,
+    counters::{Findings, Sites},
     net::sendfile::Budget,
     origin::{Group, Groups, KeptFiles, Watcher},
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
+        limits::Limits,
         purge::{self, Purger},
         stalls::Stalls,
     },
@@ -45,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) room: Arc<Room>,
     /// Clients that stand still and hold a connection to an origin.
     pub(crate) stalls: Stalls,
+    /// Connections of each client, where they are limited.
+    pub(crate) clients: Stalls,
+    /// Requests of each client, where they are limited.
+    pub(crate) limits: Limits,
     /// Names this process in CDN-Loop (RFC 8586).
     pub(crate) loop_id: String,
     /// Random start, then counted up: no two are alike, and nobody outside can tell them.
@@ -55,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// The latest purges.
     pub(crate) purges: purge::History,
+    /// Why requests were not answered from memory.
+    pub(crate) findings: Findings,
     /// Where requests are shown as they end; set before the workers start, where there is an admin
     /// interface.
     pub(crate) live: OnceLock<Arc<LiveLog>>,
@@ -82,6 +89,8 @@ impl Shared {
         Arc::new(Self {
             room,
             stalls: Stalls::default(),
+            clients: Stalls::default(),
+            limits: Limits::default(),
             flights: Flights::new(),
             open: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -91,6 +100,7 @@ impl Shared {
             tracing,
             groups: Groups::default(),
             purges: purge::History::default(),
+            findings: Findings::default(),
             live: OnceLock::new(),
             remote,
             https_port: OnceLock::new(),
@@ -275,6 +285,7 @@ impl Pages {
             config.watch_origins();
         }
         *self.config.borrow_mut() = Rc::new(config);
+        self.shared.findings.forget();
     }
 
     /// Writes pages.

@@ -100,6 +100,20 @@ pub(super) const LIMITS: &[Opt] = &[
         "10000",
         "Client connections at once, including WebSockets; the next one gets 503 and is closed.",
     ),
+    opt(
+        "connections_per_client",
+        Kind::Count(1, 1_000_000),
+        "",
+        "Connections of one client at once; the next one gets 503 and is closed. Trusted proxies \
+         and HTTP/3 are not counted. Default: no limit but `connections`.",
+    ),
+    opt(
+        "client_prefix_v4",
+        Kind::Count(0, 32),
+        "32",
+        "Bits of an IPv4 address that are one client, for `connections_per_client` and `limit`.",
+    ),
+    opt("client_prefix_v6", Kind::Count(0, 128), "64", "The same of an IPv6 address."),
     opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
     opt(
         "header_timeout",

@@ -210,6 +210,22 @@ pub(super) const POLICY: &[Opt] = &[
          kept. `false`: as HEAD, whose answer is not stored.",
     ),
     opt(
+        "mend_redirects",
+        Kind::Bool,
+        "true",
+        "`Location`, `Content-Location` and `Refresh` of answers that name exactly the origin's \
+         own address and port name the path alone, so that visitors stay with Larder.",
+    ),
+    opt(
+        "limit",
+        Kind::Rate,
+        "",
+        "Requests that one client may send: `20/s`, `600/m burst 50` (`burst`: at once, after a \
+         rest; as many as in a second unless given). More get 429 with `Retry-After`. A client is \
+         an address, or a network by `http.limits.client_prefix_v4` and `_v6`. Each rate has a \
+         count of its own.",
+    ),
+    opt(
         "max_object",
         Kind::Size(1, TIB),
         "1GiB",
