@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, memcached, Redis and their
+# Installs what the tests need and only what is missing: Debian packages (MediaWiki and WordPress with PHP, memcached, Redis and their
 # clients, the servers of bench/packages.txt, Chromium, Node.js, a C++ compiler), the cache suite and the dashboard's tools from npm, Django from PyPI,
 # cargo-deny. As root it needs no sudo.
 # Where systemd runs, Debian starts the memcached, the Redis and the databases it installs. The tests start their own on other ports;
@@ -14,7 +14,7 @@ as_root() {
 missing=()
 while read -r package; do
     dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,clients,dashboard,lab}/packages.txt bench/packages.txt)
+done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,wordpress,clients,dashboard,lab}/packages.txt bench/packages.txt)
 # Node.js may come from elsewhere than Debian.
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)

@@ -1,17 +1,15 @@
-//! A real MediaWiki as origin, and visitors with a browser's memory for cookies.
+//! A real MediaWiki as origin, and its visitors.
 //!
 //! The scripts in `tests/mediawiki/` install and serve it; here they are run and watched. See
 //! `tests/mediawiki/setup.sh` for what the wiki holds and `count.php` for how renders are counted.
 
-use crate::answer::Answer;
 use crate::helper::{free_port, source_root};
 use crate::listening;
 use crate::php;
 use crate::scratch::Scratch;
+use crate::visitor::Visitor;
 use crate::wait::wait_until;
-use crate::wire::Wire;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -213,60 +211,17 @@ fn render(line: &str) -> Render {
     }
 }
 
-/// Somebody with a browser: keeps cookies, sends them back.
-pub struct Visitor {
-    addr: SocketAddr,
-    cookies: BTreeMap<String, String>,
-}
-
 impl Visitor {
-    /// Somebody new, who talks to this address.
+    /// Somebody new, who reads the wiki at this address.
     pub fn new(addr: SocketAddr) -> Visitor {
-        Visitor { addr, cookies: BTreeMap::new() }
-    }
-
-    /// Adds a cookie that some script or site has set.
-    pub fn with_cookie(mut self, name: &str, value: &str) -> Visitor {
-        self.cookies.insert(name.to_owned(), value.to_owned());
-        self
-    }
-
-    /// The cookies held now.
-    pub fn cookies(&self) -> &BTreeMap<String, String> {
-        &self.cookies
-    }
-
-    /// GET.
-    #[track_caller]
-    pub fn view(&mut self, target: &str) -> Answer {
-        self.view_with(target, &[])
-    }
-
-    /// GET with further header lines.
-    #[track_caller]
-    pub fn view_with(&mut self, target: &str, fields: &[&str]) -> Answer {
-        self.exchange("GET", target, fields, "")
-    }
-
-    /// HEAD.
-    #[track_caller]
-    pub fn head(&mut self, target: &str) -> Answer {
-        self.exchange("HEAD", target, &[], "")
+        Visitor::of(addr, HOST)
     }
 
     /// Calls the API by POST; gives the decoded answer.
     #[track_caller]
     pub fn api(&mut self, parameters: &[(&str, &str)]) -> Value {
-        let mut form = String::from("format=json");
-        for (name, value) in parameters {
-            form.push_str(&format!("&{name}={}", escape(value)));
-        }
-        let answer = self.exchange(
-            "POST",
-            "/api.php",
-            &["Content-Type: application/x-www-form-urlencoded"],
-            &form,
-        );
+        let form = [&[("format", "json")], parameters].concat();
+        let answer = self.post("/api.php", &form);
         answer.assert_status(200);
         serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("API: {e}: {answer:?}"))
     }
@@ -309,49 +264,4 @@ impl Visitor {
         let token = &result["query"]["tokens"][format!("{kind}token")];
         token.as_str().unwrap_or_else(|| panic!("no {kind} token: {result}")).to_owned()
     }
-
-    fn exchange(&mut self, method: &str, target: &str, fields: &[&str], body: &str) -> Answer {
-        let mut text =
-            format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
-        if !self.cookies.is_empty() {
-            let pairs: Vec<_> =
-                self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            text.push_str(&format!("Cookie: {}\r\n", pairs.join("; ")));
-        }
-        for field in fields {
-            text.push_str(&format!("{field}\r\n"));
-        }
-        if method == "POST" {
-            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
-        }
-        let answer = Wire::connect(self.addr).send(text + "\r\n" + body).read_for(method);
-        for line in answer.fields.all("set-cookie") {
-            self.remember(line);
-        }
-        answer
-    }
-
-    /// A `Set-Cookie` line; `Max-Age=0` forgets. Paths and domains do not matter here.
-    fn remember(&mut self, line: &str) {
-        let pair = line.split(';').next().unwrap_or_default();
-        let Some((name, value)) = pair.split_once('=') else { return };
-        if line.contains("Max-Age=0") {
-            self.cookies.remove(name);
-        } else {
-            self.cookies.insert(name.to_owned(), value.to_owned());
-        }
-    }
-}
-
-/// Percent-encodes a form value.
-fn escape(value: &str) -> String {
-    value
-        .bytes()
-        .map(|b| match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-                char::from(b).to_string()
-            }
-            _ => format!("%{b:02X}"),
-        })
-        .collect()
 }

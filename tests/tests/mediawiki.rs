@@ -8,8 +8,8 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::mediawiki::{HOST, Visitor, Wiki};
-use larder_tests::{Answer, Larder, wait_for, wait_until};
+use larder_tests::mediawiki::{HOST, Wiki};
+use larder_tests::{Answer, Larder, Visitor, wait_for, wait_until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::thread;

@@ -7,11 +7,17 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs, io,
+    io,
     time::Duration,
 };
 
-use crate::{engine::Error, peers::threads, report::Cpu};
+use procfs::{ProcResult, process::Task};
+
+use crate::{
+    engine::Error,
+    peers::{process, tasks},
+    report::Cpu,
+};
 
 /// Most processes followed for one server: a prefork server has hundreds, a mistake (process 1) has
 /// thousands.
@@ -35,8 +41,10 @@ impl Watch {
     pub(crate) fn new(pids: &[u32]) -> Result<Watch, Error> {
         let mut watch = Watch { servers: Vec::new() };
         for &pid in pids {
-            fs::metadata(format!("/proc/{pid}/task"))
-                .map_err(|source| Error::Process { pid, source })?;
+            if process(pid).is_none() {
+                let source = io::ErrorKind::NotFound.into();
+                return Err(Error::Process { pid, source });
+            }
             watch.servers.push(Server { pid, threads: HashMap::new() });
         }
         watch.begin();
@@ -78,35 +86,23 @@ fn times(pid: u32) -> Vec<((u32, u32), u64)> {
         if seen.len() == MOST_PROCESSES || !seen.insert(pid) {
             continue;
         }
-        for thread in threads(pid) {
-            let at = format!("/proc/{pid}/task/{thread}");
+        for thread in tasks(pid) {
             // A thread that has just ended cannot be read.
-            if let Ok(time) = time(&at) {
-                times.push(((pid, thread), time));
+            if let Ok(time) = time(&thread) {
+                times.push(((pid, thread.tid.unsigned_abs()), time));
             }
-            let children = fs::read_to_string(format!("{at}/children")).unwrap_or_default();
-            open.extend(
-                children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()),
-            );
+            open.extend(thread.children().unwrap_or_default());
         }
     }
     times
 }
 
-fn time(at: &str) -> io::Result<u64> {
-    if let Ok(schedstat) = fs::read_to_string(format!("{at}/schedstat"))
-        && let Some(time) =
-            schedstat.split_ascii_whitespace().next().and_then(|time| time.parse().ok())
-    {
-        return Ok(time);
+fn time(thread: &Task) -> ProcResult<u64> {
+    if let Ok(schedstat) = thread.schedstat() {
+        return Ok(schedstat.sum_exec_runtime);
     }
-    // The program name may contain any byte but ends with the last parenthesis; user and system
-    // time are fields 14 and 15.
-    let stat = fs::read_to_string(format!("{at}/stat"))?;
-    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-    let ticks: u64 =
-        after.split_ascii_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-    Ok(ticks * TICK)
+    let stat = thread.stat()?;
+    Ok((stat.utime + stat.stime) * TICK)
 }
 
 #[cfg(test)]

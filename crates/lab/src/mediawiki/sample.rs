@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use procfs::net::TcpState;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -219,12 +220,9 @@ fn squid(addr: SocketAddr, polls: &mut u64) -> io::Result<Sample> {
 
 /// Connections of a server, from the kernel: Squid reports clients and descriptors only.
 fn established(addr: SocketAddr) -> io::Result<u64> {
-    let table = std::fs::read_to_string("/proc/net/tcp")?;
-    let port = format!(":{:04X}", addr.port());
-    // The second column is the local address, the fourth the state: 01 is "established".
-    let ours = table.lines().filter(|line| {
-        let mut columns = line.split_ascii_whitespace().skip(1);
-        columns.next().is_some_and(|own| own.ends_with(&port)) && columns.nth(1) == Some("01")
+    let table = procfs::net::tcp().map_err(io::Error::other)?;
+    let ours = table.iter().filter(|entry| {
+        entry.local_address.port() == addr.port() && entry.state == TcpState::Established
     });
     Ok(ours.count() as u64)
 }

@@ -29,7 +29,7 @@ pub use error::Error;
 pub use origin::Origin;
 pub use process::Process;
 pub use scratch::Scratch;
-pub(crate) use tree::{only, threads};
+pub(crate) use tree::{only, process, tasks};
 
 /// A free port of 127.0.0.1. Another process may take it before the server does; the server then
 /// fails. The port is never listened on here: a server forked meanwhile would inherit the listener

@@ -83,7 +83,7 @@ impl Process {
 
     /// Number of threads of all its processes.
     pub fn threads(&self) -> usize {
-        self.pids().into_iter().map(|pid| tree::threads(pid).len()).sum()
+        self.pids().into_iter().map(|pid| tree::tasks(pid).count()).sum()
     }
 
     /// Pins all its threads to one processor. Returns their number.

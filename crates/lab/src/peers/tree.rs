@@ -1,7 +1,6 @@
 //! Process trees from /proc: a server is its first process and all descendants.
 
-use std::fs;
-
+use procfs::process::{Process, Stat, Task, all_processes};
 use rustix::{
     process::{Pid, Signal, kill_process},
     thread::{CpuSet, sched_setaffinity},
@@ -17,7 +16,7 @@ pub(crate) struct ProcessIdentity {
 impl ProcessIdentity {
     /// Whether it still runs. A zombie does not.
     pub(crate) fn alive(self) -> bool {
-        stat(self.pid).is_some_and(|now| now.started == self.started && now.state != 'Z')
+        stat(self.pid).is_some_and(|now| now.starttime == self.started && now.state != 'Z')
     }
 
     /// Signals it, if it is still the same process.
@@ -29,54 +28,41 @@ impl ProcessIdentity {
     }
 }
 
-struct Stat {
-    parent: u32,
-    started: u64,
-    state: char,
+/// A process that still exists.
+pub(crate) fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
 }
 
-/// The fields of /proc/PID/stat (proc(5)) used here. The program name may contain any byte, so
-/// fields are counted from its end.
 fn stat(pid: u32) -> Option<Stat> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    Some(Stat {
-        state: fields.first()?.chars().next()?,
-        parent: fields.get(1)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
-    })
+    process(pid)?.stat().ok()
 }
 
 /// A process and its descendants, the given one first.
 pub(crate) fn tree(root: u32) -> Vec<ProcessIdentity> {
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let all: Vec<(u32, Stat)> = numbers
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, stat(pid)?)))
-        .collect();
+    let processes = all_processes().into_iter().flatten().flatten();
+    let all: Vec<Stat> = processes.filter_map(|process| process.stat().ok()).collect();
     let mut found: Vec<ProcessIdentity> = Vec::new();
-    let mut open = vec![root];
+    let mut open = i32::try_from(root).into_iter().collect::<Vec<_>>();
     while let Some(next) = open.pop() {
-        if let Some((pid, stat)) = all.iter().find(|(pid, _)| *pid == next) {
-            found.push(ProcessIdentity { pid: *pid, started: stat.started });
-            open.extend(all.iter().filter(|(_, stat)| stat.parent == next).map(|(pid, _)| *pid));
+        if let Some(stat) = all.iter().find(|stat| stat.pid == next) {
+            found.push(ProcessIdentity { pid: next.unsigned_abs(), started: stat.starttime });
+            open.extend(all.iter().filter(|stat| stat.ppid == next).map(|stat| stat.pid));
         }
     }
     found
 }
 
 /// The threads of a process.
-pub(crate) fn threads(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+pub(crate) fn tasks(pid: u32) -> impl Iterator<Item = Task> {
+    let tasks = process(pid).and_then(|process| process.tasks().ok());
+    tasks.into_iter().flatten().flatten()
 }
 
 /// Pins every thread of a process tree to one processor. Returns their number.
 pub(crate) fn pin(root: u32, cpu: usize) -> usize {
     let set = only(cpu);
     let tree = tree(root);
-    let threads = tree.iter().flat_map(|seen| threads(seen.pid));
+    let threads = tree.iter().flat_map(|seen| tasks(seen.pid)).map(|task| task.tid.unsigned_abs());
     // A thread that ended meanwhile is not counted.
     threads.filter(|thread| sched_setaffinity(pid(*thread), &set).is_ok()).count()
 }
@@ -94,9 +80,7 @@ pub(crate) fn resident(root: u32) -> u64 {
 }
 
 fn resident_of(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    Some(process(pid)?.status().ok()?.vmrss? * 1024)
 }
 
 pub(crate) fn pid(number: u32) -> Option<Pid> {

@@ -1,7 +1,8 @@
 //! Description of the machine: enough to judge figures by, without naming it.
 
-use std::{fs, thread};
+use std::thread;
 
+use procfs::{CpuInfo, Current, Meminfo};
 use rustix::system::uname;
 
 use super::show;
@@ -25,10 +26,9 @@ pub fn machine() -> Vec<(String, String)> {
 
 /// The processor model as named by the kernel. (ARM kernels give implementer and part numbers
 /// instead.)
-fn model(cpuinfo: &str) -> String {
+fn model(cpuinfo: &CpuInfo) -> String {
     let field = |wanted: &str| {
-        let line = |line: &&str| line.split(':').next().is_some_and(|name| name.trim() == wanted);
-        let value = cpuinfo.lines().find(line)?.split_once(':')?.1.trim();
+        let value = cpuinfo.get_field(0, wanted)?;
         (!value.is_empty()).then(|| value.to_owned())
     };
     let part =
@@ -38,17 +38,12 @@ fn model(cpuinfo: &str) -> String {
 
 /// The processor model of this machine.
 pub(crate) fn processor() -> String {
-    model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+    CpuInfo::current().map_or_else(|_| "unknown".to_owned(), |cpuinfo| model(&cpuinfo))
 }
 
 /// Memory of this machine in bytes.
 pub(crate) fn memory() -> Option<u64> {
-    total(&fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-fn total(meminfo: &str) -> Option<u64> {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+    Some(Meminfo::current().ok()?.mem_total)
 }
 
 /// Name and release of the kernel.
@@ -59,18 +54,21 @@ pub(crate) fn kernel() -> String {
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromBufRead;
+
     use super::*;
 
     #[test]
     fn the_processor_is_found_in_either_kind_of_cpuinfo() {
-        let intel =
-            "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\nmodel name\t: other\n";
+        let model = |text: &str| model(&CpuInfo::from_buf_read(text.as_bytes()).unwrap());
+        let intel = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\n\n\
+                     processor\t: 1\nmodel\t\t: 85\nmodel name\t: other\n\n";
         assert_eq!(model(intel), "Intel(R) Xeon(R)");
         assert_eq!(
-            model("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"),
+            model("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n\n"),
             "implementer 0x41, part 0xd0c"
         );
         assert_eq!(model(""), "unknown");
-        assert_eq!(total("MemTotal:        4194304 kB\nMemFree: 1 kB\n"), Some(4 << 30));
+        assert!(memory().is_some_and(|bytes| bytes > 1 << 20));
     }
 }
