@@ -268,6 +268,10 @@ figures! {
             /// Requests to it now, until their answers are complete.
             under_way: Gauge "larder_origin_requests_under_way",
                 "The origin has become slow, or is asked more; `max_requests` is the limit.";
+            /// Requests that may be under way there: `max_requests`, or less with `adaptive_limit`;
+            /// 0 without a limit.
+            limit: Gauge "larder_origin_limit",
+                "With `adaptive_limit`: the server has become faster, or is asked more.";
             /// Servers of this name: one, or an origin of several sites.
             servers: Gauge "larder_origin_servers", "More settings with this server.";
             /// Those of them that get requests: not taken out for failures in a row.
@@ -468,7 +472,8 @@ pub(crate) const ORIGINS: &[Metric] = &[
                 is overloaded; `too-many-connections`: `max_connections` is reached and the queue \
                 is full; `malformed`: it does not speak HTTP, or FastCGI; `overloaded`: an \
                 application said so; `local`: files of this machine cannot be read (standard \
-                error says why); `body-aborted`: the client broke off.",
+                error says why); `body-aborted`: the client broke off; `upload-timeout`: \
+                it was too slow.",
         read: |s, to| Origin::each(s, &mut |labels, origin| to.words(labels, &origin.failures)),
     },
     Metric {

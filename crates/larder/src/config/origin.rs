@@ -1,6 +1,7 @@
 //! From typed values to settings: the origin of a site, its servers.
 
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -65,11 +66,20 @@ pub(super) fn group(
     if urls.iter().all(|one| one.backup) {
         wrong("every server is a backup, and there is nothing that they stand in for");
     }
+    let twice = |one: &&MemberUrl| urls.iter().filter(|other| one.url.is(&other.url)).count() > 1;
+    if urls.iter().find(twice).is_some() {
+        wrong("a server twice; for a larger share give it a weight: `http://10.0.0.1:80 weight=2`");
+    }
     let several = urls.len() > 1;
     if several && first == UrlScheme::Files {
         wrong("files have one directory");
     }
-    if !several {
+    // A name may have several addresses, and other ones later.
+    let named = urls.iter().any(|one| is_name(&one.url.host) && first != UrlScheme::App);
+    if !named {
+        useless(values, &["resolve"], "for origins with names", report);
+    }
+    if !several && !(named && values.is_set("resolve")) {
         useless(values, &OF_SEVERAL, "for origins with several servers", report);
     }
     let (mut members, mut warnings) = (Vec::new(), None);
@@ -89,6 +99,7 @@ pub(super) fn group(
         failure_pause: values.get("failure_pause")?,
         slow_start: values.get("slow_start")?,
         max_requests: values.get("max_requests"),
+        adaptive_limit: values.get("adaptive_limit")?,
         retry_status: values.list("retry_status"),
         check: if values.is_set("health") {
             Some(check(&values.table("health"), report)?)
@@ -105,6 +116,10 @@ fn check(values: &Values, report: &mut Report) -> Option<HealthCheck> {
         let message = format!("expected a path such as \"/ping\", found {path:?}");
         report.error(Problem::new(values.location("path"), message));
     }
+    if values.maybe::<String>("body").is_some_and(|body| body.is_empty()) {
+        let message = "expected a text that the page of a well server has";
+        report.error(Problem::new(values.location("body"), message));
+    }
     Some(HealthCheck {
         path,
         host: values.get("host"),
@@ -113,6 +128,11 @@ fn check(values: &Values, report: &mut Report) -> Option<HealthCheck> {
         status: values.list("status"),
         body: values.get("body"),
     })
+}
+
+/// Whether a host is looked up: neither an address nor nothing (a socket, files).
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.parse::<IpAddr>().is_err()
 }
 
 /// One of its servers.

@@ -48,6 +48,14 @@ pub(crate) struct OriginUrl {
     pub(crate) path: PathBuf,
 }
 
+impl OriginUrl {
+    /// Whether both are the same server.
+    pub(crate) fn is(&self, other: &OriginUrl) -> bool {
+        let rest = (self.scheme, self.port, &self.path) == (other.scheme, other.port, &other.path);
+        rest && self.host.eq_ignore_ascii_case(&other.host)
+    }
+}
+
 /// The scheme of an origin's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UrlScheme {
@@ -275,8 +283,17 @@ fn is_of_content(name: &str) -> bool {
 
 /// Fields that Larder writes itself, or that answers are judged by.
 fn is_written_here(name: &str) -> bool {
-    const NAMES: [&str; 6] =
-        ["host", "content-length", "content-range", "range", "expect", "larder-debug"];
+    const NAMES: [&str; 9] = [
+        "host",
+        "content-length",
+        "content-range",
+        "content-encoding",
+        "range",
+        "expect",
+        "via",
+        "cdn-loop",
+        "larder-debug",
+    ];
     is_hop_by_hop(name) || name.starts_with("if-") || NAMES.contains(&name)
 }
 

@@ -37,7 +37,7 @@ pub use known::{Known, KnownField};
 pub use method::Method;
 pub use multipart::Multipart;
 pub use owned::OwnedHead;
-pub use path::DecodedPath;
+pub use path::{DecodedPath, has_dot_segment};
 pub use query::{Pattern, normalise_query};
 pub use range::{ByteRange, ContentRange, IfRange, RangeList, RangeSet, RangeSpec, Satisfied};
 pub use reject::{Reject, RejectReason};

@@ -122,6 +122,7 @@ pub(crate) fn figures(
     groups.each(&mut |name, member, settings| {
         let Some(origin) = origins.get_mut(name) else { return };
         origin.under_way += member.under_way();
+        origin.limit += member.limit(settings).unwrap_or_default() as u64;
         origin.servers += 1;
         origin.healthy += u64::from(member.is_healthy(settings));
     });

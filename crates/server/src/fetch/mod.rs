@@ -372,12 +372,17 @@ fn origin_request(
     upgrade: bool,
 ) -> origin::Request {
     let method = request.head.method.as_str().as_bytes();
+    let (target, visited) = match &route.policy.handling {
+        Some(handling) if handling.confines() => {
+            let path = route.path.split('?').next().unwrap_or_default();
+            (handling.target(&route.path).into_owned(), Some(path.to_owned()))
+        }
+        _ => (route.path.to_string(), None),
+    };
     origin::Request {
         method: http::Method::from_bytes(method).unwrap_or(http::Method::GET),
-        target: match &route.policy.handling {
-            Some(handling) => handling.target(&route.path).into_owned(),
-            None => route.path.to_string(),
-        },
+        target,
+        visited,
         headers: outgoing::headers(request, route, mode),
         body,
         upgrade,

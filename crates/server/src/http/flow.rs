@@ -385,7 +385,7 @@ async fn ask(
     exchange.request.stats.forwarded(why);
     let (send, interim) = fetch::interim();
     let fetch = fetch::fetch(&exchange.request, route, plan, send);
-    let keep = match exchange.wait(conn.wire, conn.out, fetch, interim).await? {
+    let keep = match exchange.wait(conn.wire, conn.out, &route.policy, fetch, interim).await? {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
         FetchResult::Failed(failure) => failed(conn, exchange, route, &failure),
         FetchResult::Response(reply) => {

@@ -142,7 +142,7 @@ async fn passed(
 ) -> Result<Done, Ended> {
     let (send, interim) = fetch::interim();
     let fetch = fetch::pass(&exchange.request, route, body, send);
-    match exchange.wait(wire, out, fetch, interim).await? {
+    match exchange.wait(wire, out, &route.policy, fetch, interim).await? {
         FetchResult::Response(reply) if poses_as_tunnel(exchange, &reply) => {
             Ok(Done::Answered { keep: refuse::failure(exchange, out, &NOT_SWITCHED) })
         }

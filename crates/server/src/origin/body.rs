@@ -8,14 +8,8 @@ use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::Instant;
 
 use super::{
-    OriginError,
-    connect::Connection,
-    fastcgi::Output,
-    files::Content,
-    group::Ticket,
-    patience::{Late, patiently},
-    pool::Lease,
-    upload::Progress,
+    OriginError, connect::Connection, fastcgi::Output, files::Content, group::Ticket,
+    patience::patiently, pool::Lease, upload::Progress,
 };
 
 /// How the end of the content is known (RFC 9112 section 6.3).
@@ -241,8 +235,7 @@ impl Reading {
             Ok(Some(Ok(frame))) => Ok(Some(frame)),
             Ok(Some(Err(_))) if self.progress.aborted() => Err(OriginError::BodyAborted),
             Ok(Some(Err(_))) => Err(OriginError::Truncated),
-            Err(Late::Silent) => Err(OriginError::BetweenBytesTimeout),
-            Err(Late::Total) => Err(OriginError::TotalTimeout),
+            Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
         }
     }
 }

@@ -128,18 +128,20 @@ impl Origin {
         req: Request,
         interim: Option<Interim>,
     ) -> Result<Response, OriginError> {
-        self.try_send(req, interim).await.map_err(|unsent| unsent.error)
+        let total = after(self.settings.total_timeout);
+        self.try_send(req, interim, total).await.map_err(|unsent| unsent.error)
     }
 
-    /// The same; an error says whether the request may be sent to another server as it is.
+    /// The same until `total`; an error says whether the request may be sent to another server as
+    /// it is.
     async fn try_send(
         &self,
         req: Request,
         interim: Option<Interim>,
+        total: Option<Instant>,
     ) -> Result<Response, SendError> {
         let counters = &self.counters;
         count(&counters.requests);
-        let total = after(self.settings.total_timeout);
         let begun = instant();
         let sent = match &self.kind {
             Kind::Http(pool) => pool.send(req, interim, total).await,

@@ -165,6 +165,7 @@ mod tests {
         let request = Request {
             method: Method::GET,
             target: target.to_owned(),
+            visited: None,
             headers,
             body: RequestBody::Empty,
             upgrade: false,

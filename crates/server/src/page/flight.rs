@@ -67,6 +67,7 @@ impl Failure {
             504 => "the site behind this cache did not answer in time",
             503 => "the site behind this cache is too busy",
             400 => "the request could not be passed on",
+            408 => "the request took too long",
             _ => "the site behind this cache could not be reached or did not answer correctly",
         };
         Self { cause: ErrorCause::Disconnected, status: error.status(), why }

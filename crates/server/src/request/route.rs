@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use larder_proto::{
-    http::{BodyFraming, Method, key, query},
+    http::{BodyFraming, Method, has_dot_segment, key, query},
     rules::Forward,
 };
 
@@ -74,6 +74,10 @@ pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal>
     let purges = purges(head.method, site);
     let method = if purges { "GET" } else { head.method.as_str() };
     let policy = site.policy(&RuleView { method, path, any: &any });
+    let confined = policy.handling.as_ref().is_some_and(|handling| handling.confines());
+    if confined && has_dot_segment(path.as_bytes()) {
+        return Err(Refusal(400, "the path has a segment of dots"));
+    }
     let path = query::normalise_query(target, &policy.drop_query, policy.sort_query);
     let mut key = Vec::with_capacity(64 + path.len());
     let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(0);

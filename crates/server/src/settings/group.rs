@@ -19,6 +19,8 @@ pub struct OriginGroup {
     pub slow_start: Duration,
     /// Requests under way at one member, over all threads; None: no limit.
     pub max_requests: Option<usize>,
+    /// A limit besides, which follows the latency of each member.
+    pub adaptive_limit: bool,
     /// Answers for which a safe request is sent to another member.
     pub retry_status: Vec<u16>,
     /// How members are checked; None: they are judged by their answers to visitors alone.
@@ -38,6 +40,7 @@ impl OriginGroup {
             failure_pause: Duration::from_secs(10),
             slow_start: Duration::from_secs(10),
             max_requests: None,
+            adaptive_limit: false,
             retry_status: vec![500, 502, 503, 504],
             check: None,
             resolve: None,

@@ -34,8 +34,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         "failure_pause",
         Kind::Time(1, DAY),
         "10s",
-        "Time without requests after these failures, then one is tried. It doubles while the \
-         server fails, to a minute.",
+        "Time without requests after these failures, then Larder tries it with a HEAD of its own. \
+         It doubles while the server fails, to a minute.",
     ),
     opt(
         "slow_start",
@@ -72,6 +72,14 @@ pub(super) const ORIGIN: &[Opt] = &[
         "",
         "Requests under way at one server, over all threads. If every server has as many: a stale \
          page, or 503 at once. Default: no limit but `max_connections`.",
+    ),
+    opt(
+        "adaptive_limit",
+        Kind::Bool,
+        "false",
+        "A limit on requests under way at each server that follows its latency: fewer while the head \
+         of an answer takes longer than it does at low load. Beyond it as with `max_requests`. For \
+         servers whose pages take about equally long.",
     ),
     opt(
         "root",
@@ -207,7 +215,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         "total_timeout",
         Kind::Time(1, DAY),
         "1h",
-        "For a whole answer; then it counts as cut off.",
+        "For a whole answer, all servers that are asked for it together; then it counts as cut \
+         off.",
     ),
     opt(
         "max_connections",

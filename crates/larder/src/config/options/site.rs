@@ -263,7 +263,7 @@ pub(super) const POLICY: &[Opt] = &[
         Kind::Prefix,
         "",
         "Removed from the front of the path for the origin: `/api`. Visitors, keys and purges have \
-         the whole path.",
+         the whole path. Paths with `.` or `..` as a segment get 400.",
     ),
     opt(
         "add_prefix",
@@ -282,8 +282,8 @@ pub(super) const POLICY: &[Opt] = &[
         "response_fields",
         Kind::FieldEdit,
         "",
-        "Changes of the fields of the origin's answer, before it is judged and stored. Pages that \
-         are stored keep theirs.",
+        "Changes of the fields of the origin's answer, before it is judged and stored, and of \
+         interim answers (103). Pages that are stored keep theirs.",
     ),
     list(
         "targets",

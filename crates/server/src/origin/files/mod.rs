@@ -63,13 +63,17 @@ impl Files {
         let decoded = DecodedPath::new(path).ok_or_else(|| {
             OriginError::Unsendable(format!("the target {:?} is no path", request.target))
         })?;
+        let visited = request.visited(path);
+        // The visitor's path is a prefix that was stripped, and what is left is the directory's.
+        let lacks_slash = path.ends_with('/') && !visited.ends_with('/');
         match self.find(None, Asked { path, query, decoded: &decoded })? {
+            Found::File(_) if lacks_slash => Ok(Response::moved_to_directory(visited, query)),
             Found::File(name) => self.respond(&name, request),
-            Found::Directory => Ok(Response::moved_to_directory(path, query)),
             Found::Listing(name) => match request.method {
                 Method::GET | Method::HEAD => self.list(&name, &request.method),
                 _ => Ok(Response::status(405, &request.method)),
             },
+            Found::Directory => Ok(Response::moved_to_directory(visited, query)),
             Found::Status(status) => Ok(Response::status(status, &request.method)),
             // Without scripts there is none.
             Found::Script(_) => Ok(Response::status(404, &request.method)),

@@ -31,6 +31,7 @@ fn ask(files: &Files, target: &str, fields: &[(&'static str, &str)]) -> Response
     let request = Request {
         method: Method::GET,
         target: target.to_owned(),
+        visited: None,
         headers: fields.iter().map(pair).collect(),
         body: RequestBody::Empty,
         upgrade: false,

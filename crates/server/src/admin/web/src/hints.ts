@@ -65,7 +65,7 @@ export class Advice {
 
 /** The advice for a span, worst first. */
 export function hints(span: Span): Hint[] {
-    const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
+    const found = [originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
         .map((rule) => rule(span))
         .filter((hint): hint is Hint => hint !== null);
     return worstFirst([...found, ...causes(span)]);
@@ -105,6 +105,17 @@ function originFailures({ now, then }: Span): Hint | null {
         title: `Origin ${worst.name} fails`,
         advice: `${f.count(worst.failed)} of ${f.count(worst.of)} requests to it failed, mostly “${worst.reason}”. Look whether it runs and answers in time; keep and disconnected let stored pages bridge the gap.`,
         docs: 'docs/operations.md, “What happens at each limit”',
+    };
+}
+
+function serversOut({ now }: Span): Hint | null {
+    const out = (now.http?.origins ?? []).filter((origin) => origin.healthy < origin.servers);
+    if (out.length === 0) return null;
+    return {
+        level: 'warn',
+        title: out.length === 1 ? `Server ${out[0]?.name ?? ''} is out` : `${f.count(out.length)} servers of origins are out`,
+        advice: `${out.map((origin) => origin.name).slice(0, 3).join(', ')}: they failed several times in a row, or their health checks fail. Requests go to other servers; one comes back when it answers again.`,
+        docs: 'docs/operations.md, “Several servers behind one site”',
     };
 }
 
