@@ -39,6 +39,7 @@ pub(crate) enum Item {
     Candidate(Candidate),
     Param(String, Option<String>),
     MediaType(String, String),
+    SendFiles(String, PathBuf),
     StatusTtl(StatusTtl),
     Statuses(u16, u16),
     Parameter(Pattern),
@@ -88,6 +89,7 @@ from_item! {
     Redirect: Item::Redirect(redirect) => redirect.clone(),
     Candidate: Item::Candidate(candidate) => candidate.clone(),
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
+    (String, PathBuf): Item::SendFiles(prefix, path) => (prefix.clone(), path.clone()),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     (u16, u16): Item::Statuses(first, last) => (*first, *last),
@@ -183,6 +185,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
         }
         Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
+        Kind::SendFiles => value::send_files(text).map(|(from, to)| Item::SendFiles(from, to)),
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
         Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
     }
@@ -253,6 +256,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Prefix => "a path such as \"/api\"".to_owned(),
         Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),
         Kind::MediaType => "a type such as \"wasm=application/wasm\"".to_owned(),
+        Kind::SendFiles => "a path and a directory such as \"/files/=/srv/files\"".to_owned(),
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),

@@ -242,6 +242,8 @@ pub(crate) enum Kind {
     Param,
     /// The media type of files by extension: `wasm=application/wasm`.
     MediaType,
+    /// The beginning of paths, and a directory: `/files/=/srv/files`.
+    SendFiles,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.

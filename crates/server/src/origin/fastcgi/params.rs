@@ -162,7 +162,6 @@ mod tests {
             check: 1,
         };
         let settings = FastCgiSettings {
-            socket: None,
             tree: Some(tree.into()),
             app_root: None,
             split_path: Vec::new(),

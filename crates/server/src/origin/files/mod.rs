@@ -68,7 +68,7 @@ impl Files {
             OriginError::Unsendable(format!("the target {:?} is no path", request.target))
         })?;
         match self.find(None, Asked { path, query, decoded: &decoded })? {
-            Found::File(name) => self.respond(&name, request),
+            Found::File(name) => self.respond(&name, &request.method, &request.headers),
             Found::Directory => Ok(Response::moved_to_directory(path, query)),
             Found::Status(status) => Ok(Response::status(status, &request.method)),
             // Without scripts there is none.
@@ -86,16 +86,21 @@ impl Files {
     }
 
     /// The answer with a file that was found.
-    pub(super) fn respond(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
-        if !matches!(request.method, Method::GET | Method::HEAD) {
-            let mut refused = Response::status(405, &request.method);
+    pub(super) fn respond(
+        &self,
+        name: &[u8],
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Response, OriginError> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut refused = Response::status(405, method);
             refused.headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Ok(refused);
         }
-        let lines = lines(&request.headers);
+        let lines = lines(headers);
         let fields = Fields::new(&lines);
         let opened = self.open(name, fields).map_err(OriginError::Local)?;
-        let Some(opened) = opened else { return Ok(Response::status(404, &request.method)) };
+        let Some(opened) = opened else { return Ok(Response::status(404, method)) };
         let now = self.clock.now() / 1000;
         let etag = opened.version.etag();
         let headers = self.headers(name, &opened, &etag, now);
@@ -107,19 +112,18 @@ impl Files {
             ..Meta::default()
         };
         let known = Known::of(fields);
-        let view =
-            RequestView { method: MethodName::of(request.method.as_str()), fields, known: &known };
+        let view = RequestView { method: MethodName::of(method.as_str()), fields, known: &known };
         let part = match evaluate(&view, &meta, Some(etag.as_bytes())) {
             Precondition::NotModified => {
                 return Ok(Response::local(304, headers, Body::empty()));
             }
-            Precondition::Failed => return Ok(Response::status(412, &request.method)),
+            Precondition::Failed => return Ok(Response::status(412, method)),
             Precondition::Full => {
                 let applies = range_applies(&view, &meta, Some(etag.as_bytes()));
-                known.range().filter(|_| applies && request.method == Method::GET)
+                known.range().filter(|_| applies && *method == Method::GET)
             }
         };
-        Ok(send(opened, headers, &request.method, part))
+        Ok(send(opened, headers, method, part))
     }
 
     /// Opens the form of a file that the client takes and that has the fewest bytes. None: it has
