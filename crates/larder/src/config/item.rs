@@ -41,6 +41,7 @@ pub(crate) enum Item {
     Param(String, Option<String>),
     MediaType(String, String),
     Expires(Glob, u32),
+    SendFiles(String, PathBuf),
     StatusTtl(StatusTtl),
     Statuses(u16, u16),
     Parameter(Pattern),
@@ -92,6 +93,7 @@ from_item! {
     Candidate: Item::Candidate(candidate) => candidate.clone(),
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
     (Glob, u32): Item::Expires(types, seconds) => (types.clone(), *seconds),
+    (String, PathBuf): Item::SendFiles(prefix, path) => (prefix.clone(), path.clone()),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     (u16, u16): Item::Statuses(first, last) => (*first, *last),
@@ -188,6 +190,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         }
         Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
         Kind::Expires => value::expires(text).map(|(types, time)| Item::Expires(types, time)),
+        Kind::SendFiles => value::send_files(text).map(|(from, to)| Item::SendFiles(from, to)),
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
         Kind::Prefix | Kind::Table(..) | Kind::Tables(_) => Err(expected(kind)),
     }
@@ -262,6 +265,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Expires => {
             "a time such as \"1h\", or a type and a time such as \"image/* 30d\"".to_owned()
         }
+        Kind::SendFiles => "a path and a directory such as \"/files/=/srv/files\"".to_owned(),
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),

@@ -246,6 +246,8 @@ pub(crate) enum Kind {
     MediaType,
     /// A time, with a pattern of media types before it or not: `image/* 30d`.
     Expires,
+    /// The beginning of paths, and a directory: `/files/=/srv/files`.
+    SendFiles,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.

@@ -159,7 +159,9 @@ fn origin(
     let scheme = match url.scheme {
         UrlScheme::Http | UrlScheme::Https => {
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
-            useless(values, &OF_FILES, "for origins with files", report);
+            if !values.is_set("send_files") {
+                useless(values, &OF_FILES, "for origins with files", report);
+            }
             https::origin_scheme(values, &url, directory, report)?
         }
         UrlScheme::FastCgi => {
@@ -168,7 +170,7 @@ fn origin(
             if !values.is_set("idle_timeout") {
                 idle_timeout = IDLE_APPLICATION;
             }
-            OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
+            OriginScheme::FastCgi(Arc::new(fastcgi(values, directory, report)?))
         }
         // Resolved above.
         UrlScheme::App => return None,
@@ -183,12 +185,16 @@ fn origin(
             OriginScheme::Files(Arc::new(tree))
         }
     };
+    let is_socket = url.scheme != UrlScheme::Files && !url.path.as_os_str().is_empty();
+    let socket = is_socket.then_some(url.path);
     Some(OriginSettings {
         scheme,
+        socket,
         host: url.host,
         port: url.port,
         address: None,
         app,
+        send_files: send_files(values, directory, report)?,
         proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
             Some("v1") => Some(Version::One),
             Some(_) => Some(Version::Two),
@@ -207,6 +213,20 @@ fn origin(
     })
 }
 
+/// The directories whose files its answers may name.
+fn send_files(
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Vec<(String, Arc<TreeSettings>)>> {
+    let named: Vec<(String, PathBuf)> = values.list("send_files");
+    let root = |(prefix, path): (String, PathBuf)| {
+        let tree = tree(values, "send_files", directory.join(path), report)?;
+        Some((prefix, Arc::new(tree)))
+    };
+    named.into_iter().map(root).collect()
+}
+
 /// Warns of options that have no effect on this kind of origin.
 pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report: &mut Report) {
     for name in names.iter().filter(|name| values.is_set(name)) {
@@ -215,12 +235,7 @@ pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report:
     }
 }
 
-fn fastcgi(
-    values: &Values,
-    url: &OriginUrl,
-    directory: &Path,
-    report: &mut Report,
-) -> Option<FastCgiSettings> {
+fn fastcgi(values: &Values, directory: &Path, report: &mut Report) -> Option<FastCgiSettings> {
     let root = file(values, "root", directory);
     if root.is_none() {
         useless(values, &OF_FILES, "for origins with a `root`", report);
@@ -231,7 +246,6 @@ fn fastcgi(
         None => None,
     };
     Some(FastCgiSettings {
-        socket: (!url.path.as_os_str().is_empty()).then(|| url.path.clone()),
         tree,
         app_root: values.maybe::<String>("app_root").map(PathBuf::from),
         split_path: values.list("split_path"),

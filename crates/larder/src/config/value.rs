@@ -72,7 +72,7 @@ pub(crate) enum UrlScheme {
 }
 
 /// `http://host[:port]`, `https://host[:port]`, `fcgi://host:port`, without path, or
-/// `fcgi+unix:/path`, `files:/path` or `app:NAME`.
+/// `fcgi+unix:/path`, `http+unix:/path`, `files:/path` or `app:NAME`.
 pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
     let (scheme, rest) = text.split_once(':').ok_or_else(expected)?;
@@ -90,15 +90,19 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
         let (scheme, path) = (UrlScheme::App, PathBuf::new());
         return Ok(OriginUrl { scheme, host: rest.to_owned(), port: 0, path });
     }
-    if scheme.eq_ignore_ascii_case("fcgi+unix") {
+    let unix = match scheme.to_ascii_lowercase().as_str() {
+        "fcgi+unix" => Some(UrlScheme::FastCgi),
+        "http+unix" => Some(UrlScheme::Http),
+        _ => None,
+    };
+    if let Some(scheme) = unix {
         // The kernel's limit, as for listeners.
         if !rest.starts_with('/') || rest.len() > 107 || rest.contains('\0') {
-            return Err("a socket such as \"fcgi+unix:/run/php/php-fpm.sock\", of at most 107 \
-                        bytes"
+            return Err("a socket such as \"fcgi+unix:/run/php/php-fpm.sock\" or \
+                        \"http+unix:/run/app.sock\", of at most 107 bytes"
                 .to_owned());
         }
-        let (scheme, path) = (UrlScheme::FastCgi, PathBuf::from(rest));
-        return Ok(OriginUrl { scheme, host: String::new(), port: 0, path });
+        return Ok(OriginUrl { scheme, host: String::new(), port: 0, path: PathBuf::from(rest) });
     }
     let (scheme, default) = match scheme.to_ascii_lowercase().as_str() {
         "http" => (UrlScheme::Http, Some(80)),
@@ -366,6 +370,20 @@ pub(crate) fn redirect(text: &str) -> Result<Redirect, Expected> {
 pub(crate) fn is_place(text: &str) -> bool {
     let plain = |byte: u8| (0x21..0x7f).contains(&byte) && !matches!(byte, b'?' | b'#');
     text.starts_with('/') && !text.starts_with("//") && text.bytes().all(plain)
+}
+
+/// The beginning of paths, and the directory of the files that they name: `/files/=/srv/files`. The
+/// beginning ends with a slash.
+pub(crate) fn send_files(text: &str) -> Result<(String, PathBuf), Expected> {
+    let expected = || "a path and a directory such as \"/files/=/srv/files\"".to_owned();
+    let (prefix, directory) = text.split_once('=').ok_or_else(expected)?;
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"%?#".contains(&byte);
+    let valid = prefix.starts_with('/') && prefix.bytes().all(plain);
+    if !valid || directory.is_empty() || directory.contains('\0') {
+        return Err(expected());
+    }
+    let end = if prefix.ends_with('/') { "" } else { "/" };
+    Ok((format!("{prefix}{end}"), PathBuf::from(directory)))
 }
 
 /// The media type of files by extension: `wasm=application/wasm`.

@@ -164,7 +164,6 @@ mod tests {
             listing: false,
         };
         let settings = FastCgiSettings {
-            socket: None,
             tree: Some(tree.into()),
             app_root: None,
             split_path: Vec::new(),

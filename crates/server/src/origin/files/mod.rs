@@ -68,7 +68,7 @@ impl Files {
         let lacks_slash = path.ends_with('/') && !visited.ends_with('/');
         match self.find(None, Asked { path, query, decoded: &decoded })? {
             Found::File(_) if lacks_slash => Ok(Response::moved_to_directory(visited, query)),
-            Found::File(name) => self.respond(&name, request),
+            Found::File(name) => self.respond(&name, &request.method, &request.headers),
             Found::Listing(name) => match request.method {
                 Method::GET | Method::HEAD => self.list(&name, &request.method),
                 _ => Ok(Response::status(405, &request.method)),
@@ -90,22 +90,27 @@ impl Files {
     }
 
     /// The answer with a file that was found.
-    pub(super) fn respond(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
-        if !matches!(request.method, Method::GET | Method::HEAD) {
-            let mut refused = Response::status(405, &request.method);
+    pub(super) fn respond(
+        &self,
+        name: &[u8],
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Response, OriginError> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut refused = Response::status(405, method);
             refused.headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Ok(refused);
         }
-        let lines = lines(&request.headers);
+        let lines = lines(headers);
         let fields = Fields::new(&lines);
         let found = match tree::open(&self.tree, name) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(Response::status(403, &request.method));
+                return Ok(Response::status(403, method));
             }
             Err(error) => return Err(OriginError::Local(error)),
         };
-        let Some(found) = found else { return Ok(Response::status(404, &request.method)) };
+        let Some(found) = found else { return Ok(Response::status(404, method)) };
         let mut forms = form::open(found).map_err(OriginError::Local)?;
         let varies = forms.len() > 1;
         let sizes = forms.iter().map(|form| (form.coding, form.version.size));
@@ -121,19 +126,18 @@ impl Files {
             ..Meta::default()
         };
         let known = Known::of(fields);
-        let view =
-            RequestView { method: MethodName::of(request.method.as_str()), fields, known: &known };
+        let view = RequestView { method: MethodName::of(method.as_str()), fields, known: &known };
         let part = match evaluate(&view, &meta, Some(etag.as_bytes())) {
             Precondition::NotModified => {
                 return Ok(Response::local(304, headers, Body::empty()));
             }
-            Precondition::Failed => return Ok(Response::status(412, &request.method)),
+            Precondition::Failed => return Ok(Response::status(412, method)),
             Precondition::Full => {
                 let applies = range_applies(&view, &meta, Some(etag.as_bytes()));
-                known.range().filter(|_| applies && request.method == Method::GET)
+                known.range().filter(|_| applies && *method == Method::GET)
             }
         };
-        Ok(send(opened, headers, &request.method, part))
+        Ok(send(opened, headers, method, part))
     }
 
     fn headers(&self, name: &[u8], form: &Form, varies: bool, now: Secs) -> HeaderMap {
