@@ -72,16 +72,22 @@ impl Larder {
     /// `serve` with these arguments.
     #[track_caller]
     pub fn serve<S: AsRef<OsStr>>(args: &[S]) -> Larder {
-        Larder::spawn(args, Scratch::new("run"))
+        Larder::spawn(args, &[], Scratch::new("run"))
     }
 
     /// `serve --config` with this text. `@DIR@` in it becomes a directory of its own; two threads,
     /// any port and 64 MiB of memory are given unless the text sets them.
     #[track_caller]
     pub fn with_config(text: &str) -> Larder {
+        Larder::with_environment(text, &[])
+    }
+
+    /// The same with these variables in its environment.
+    #[track_caller]
+    pub fn with_environment(text: &str, variables: &[(&str, &OsStr)]) -> Larder {
         let scratch = Scratch::new("config");
         let path = scratch.write("larder.toml", &complete(text, scratch.path()));
-        Larder::spawn(&["--config".as_ref(), path.as_os_str()], scratch)
+        Larder::spawn(&["--config".as_ref(), path.as_os_str()], variables, scratch)
     }
 
     /// One site before this origin, with further lines for its `[[site]]` table and what follows
@@ -98,10 +104,15 @@ impl Larder {
     }
 
     #[track_caller]
-    fn spawn<S: AsRef<OsStr>>(args: &[S], scratch: Scratch) -> Larder {
+    fn spawn<S: AsRef<OsStr>>(
+        args: &[S],
+        variables: &[(&str, &OsStr)],
+        scratch: Scratch,
+    ) -> Larder {
         let mut child = Command::new(binary())
             .arg("serve")
             .args(args)
+            .envs(variables.iter().copied())
             .current_dir(scratch.path())
             .env("RUNTIME_DIRECTORY", scratch.path())
             .stdin(Stdio::null())

@@ -131,8 +131,16 @@ impl Origin {
         addr: SocketAddr,
         script: impl Fn(&Seen, &mut Reply) + Send + Sync + 'static,
     ) -> io::Result<Origin> {
+        Origin::on(TcpListener::bind(addr)?, script)
+    }
+
+    /// Starts it on a socket that is bound.
+    pub fn on(
+        listener: TcpListener,
+        script: impl Fn(&Seen, &mut Reply) + Send + Sync + 'static,
+    ) -> io::Result<Origin> {
         let script = Arc::new(script);
-        Origin::accept(addr, move |shared, stream, number| {
+        Origin::accept(listener, move |shared, stream, number| {
             if let Err(fault) = exchanges(shared, &stream, number, &*script) {
                 let quiet = matches!(
                     fault.kind(),
@@ -155,17 +163,16 @@ impl Origin {
     /// Starts one whose script gets each connection itself, before anything is read, with its
     /// number. The connection is closed when the script returns.
     pub fn raw(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> Origin {
-        Origin::accept("127.0.0.1:0".parse().unwrap(), move |_, stream, number| {
+        Origin::accept(TcpListener::bind("127.0.0.1:0").unwrap(), move |_, stream, number| {
             script(stream, number)
         })
         .unwrap()
     }
 
     fn accept(
-        addr: SocketAddr,
+        listener: TcpListener,
         serve: impl Fn(&Shared, TcpStream, usize) + Send + Sync + 'static,
     ) -> io::Result<Origin> {
-        let listener = TcpListener::bind(addr)?;
         // std listens with a backlog of 128. Beyond it the kernel drops what connects, and the
         // other side waits a second.
         rustix::net::listen(&listener, 4096)?;

@@ -46,26 +46,6 @@ fn a_purge_needs_neither_address_nor_permission() {
 }
 
 #[test]
-fn a_static_site_is_purged_by_whoever_started_it() {
-    let files = Scratch::new("site");
-    let page = files.write("index.html", "old");
-    let larder = Larder::serve(&[
-        "--http",
-        "127.0.0.1:0",
-        "--origin",
-        &format!("files:{}", files.path().display()),
-        "--ttl",
-        "1h",
-    ]);
-    assert_eq!(get(larder.addr(), "/index.html").body, b"old");
-    std::fs::write(page, "new").unwrap();
-    let url = "http://site.test/index.html";
-    let (status, said, wrong) = larder.command(&["purge", url]);
-    assert_eq!(status.code(), Some(0), "{said}{wrong}");
-    assert_eq!(get(larder.addr(), "/index.html").body, b"new");
-}
-
-#[test]
 fn the_socket_is_for_the_same_user_and_root() {
     let larder = Larder::before("http://127.0.0.1:1");
     let path = socket(&larder);

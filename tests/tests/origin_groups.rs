@@ -3,13 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::refusing::{Frozen, Refusing};
 use larder_tests::{
     Admin, Gate, Larder, Origin, Reply, Seen, Wire, get, get_with, larder::binary, wait_until,
 };
-use rustix::net::{self, AddressFamily, SocketType};
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -65,22 +63,6 @@ fn figure(larder: &Larder, family: &str, origin: &str) -> Option<u64> {
     let answer = Admin::of(larder).get("/metrics");
     let begin = format!("{family}{{origin=\"{origin}\"}} ");
     answer.text().lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok())
-}
-
-/// An address where nothing listens, and that nothing else gets: a socket is bound to it.
-struct Refusing(OwnedFd);
-
-impl Refusing {
-    fn new() -> Refusing {
-        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        Refusing(socket)
-    }
-
-    fn url(&self) -> String {
-        let address: SocketAddr = net::getsockname(&self.0).unwrap().try_into().unwrap();
-        format!("http://{address}")
-    }
 }
 
 #[test]
@@ -222,10 +204,8 @@ fn a_server_that_closes_without_an_answer_is_left_alone() {
 
 #[test]
 fn a_frozen_server_is_left_alone() {
-    // The system accepts connections for it, and it reads nothing.
-    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", frozen.local_addr().unwrap());
-    is_left_alone(&url, "first_byte_timeout = \"100ms\"");
+    let frozen = Frozen::start();
+    is_left_alone(&frozen.url(), "first_byte_timeout = \"100ms\"");
 }
 
 /// Eight visitors at once see no failure while one of three servers behaves like this.
@@ -263,24 +243,27 @@ fn a_server_with_500_fails_none_of_many_visitors() {
 
 #[test]
 fn a_frozen_server_fails_none_of_many_visitors() {
-    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", frozen.local_addr().unwrap());
-    fails_no_visitor(&url, "first_byte_timeout = \"100ms\"");
+    let frozen = Frozen::start();
+    fails_no_visitor(&frozen.url(), "first_byte_timeout = \"100ms\"");
 }
 
 #[test]
 fn a_server_that_flaps_fails_no_visitor() {
     let steady = named("steady");
     let flapping = Origin::start(|seen, reply| {
-        let status = if seen.number % 3 == 0 { 200 } else { 503 };
+        let status = if seen.number % 4 < 2 { 200 } else { 503 };
         reply.answer(status, FRESH, "flapping");
     });
     let larder = before(
         &[&steady, &flapping],
         "failure_pause = \"1ms\"\nmax_failures = 1\nslow_start = \"0s\"",
     );
-    let bodies = pages(&larder, "p", 100);
-    assert!(bodies["flapping"] > 0, "it comes back: {bodies:?}");
+    let (rounds, times) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    wait_until("the server to come back again and again", || {
+        let prefix = rounds.fetch_add(1, SeqCst).to_string();
+        let flapping = pages(&larder, &prefix, 10).remove("flapping").unwrap_or_default();
+        times.fetch_add(flapping, SeqCst) + flapping >= 5
+    });
 }
 
 #[test]
@@ -498,6 +481,8 @@ fn mistakes_in_a_list_are_told() {
         ("[\"http://a backup\"]", "every server is a backup"),
         ("[\"http://a weight=0\"]", "a weight from 1 to 1000"),
         ("[\"files:/a\", \"files:/b\"]", "files have one directory"),
+        ("[\"http://a\", \"http://A:80 weight=2\"]", "a server twice"),
+        ("{ url = \"http://a\", health = { path = \"/\", body = \"\" } }", "expected a text"),
         ("[]", "without a server"),
     ] {
         let scratch = larder_tests::Scratch::new("group");
@@ -505,5 +490,25 @@ fn mistakes_in_a_list_are_told() {
         let output = Command::new(binary()).arg("check").arg(&file).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && text.contains(expected), "{urls}: {text}");
+    }
+}
+
+#[test]
+fn doubts_about_names_are_told() {
+    for (origin, expected) in [
+        (
+            "url = \"http://127.0.0.1\"\nresolve = \"1s\"",
+            Some("`resolve` is for origins with names"),
+        ),
+        ("url = \"http://a\"\nbalance = \"round-robin\"", Some("`balance` is for origins with")),
+        // Its addresses are several servers.
+        ("url = \"http://a\"\nresolve = \"1s\"\nbalance = \"round-robin\"", None),
+    ] {
+        let scratch = larder_tests::Scratch::new("group");
+        let file = scratch.write("larder.toml", &format!("[[site]]\n[site.origin]\n{origin}\n"));
+        let output = Command::new(binary()).arg("check").arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{origin}: {text}");
+        assert!(expected.map_or(text.is_empty(), |word| text.contains(word)), "{origin}: {text}");
     }
 }

@@ -61,6 +61,50 @@ fn prefixes_change_for_the_origin_and_not_in_the_key() {
 }
 
 #[test]
+fn no_dots_lead_out_of_a_prefix() {
+    let origin = Origin::serving(FRESH, "page");
+    let larder = before(
+        &origin,
+        "[[site.rule]]\npath = \"/shop/*\"\nstrip_prefix = \"/shop\"\n[[site.rule]]\npath = \
+         \"/public/*\"\nadd_prefix = \"/v2\"\n",
+    );
+    for path in [
+        "/shop/../admin",
+        "/shop/%2e%2e/admin",
+        "/shop/..%2fadmin",
+        "/shop/a/./b",
+        "/public/../../admin",
+        "/public/..;/admin",
+        "/public/..",
+    ] {
+        assert_eq!(get(larder.addr(), path).status, 400, "{path}");
+    }
+    assert_eq!(origin.count(), 0);
+    assert_eq!(get(larder.addr(), "/shop/a..b/...?x=/../").text(), "page");
+    assert_eq!(origin.last().target, "/a..b/...?x=/../");
+}
+
+#[test]
+fn a_directory_is_named_as_the_visitor_does() {
+    let scratch = Scratch::new("prefix");
+    std::fs::create_dir_all(scratch.file("v2/sub")).unwrap();
+    scratch.write("v2/index.html", "root");
+    scratch.write("v2/sub/index.html", "below");
+    let larder = Larder::with_config(&format!(
+        "[[site]]\norigin = \"files:{}\"\n[[site.rule]]\npath = [\"/shop\", \
+         \"/shop/*\"]\nstrip_prefix = \"/shop\"\nadd_prefix = \"/v2\"\n",
+        scratch.path().display()
+    ));
+    for (path, place) in [("/shop/sub?a=b", "/shop/sub/?a=b"), ("/shop?c", "/shop/?c")] {
+        let moved = get(larder.addr(), path);
+        assert_eq!((moved.status, moved.get("location")), (301, Some(place)), "{path}");
+    }
+    assert_eq!(get(larder.addr(), "/shop/sub/").text(), "below");
+    assert_eq!(get(larder.addr(), "/shop/").text(), "root");
+    assert_eq!(get(larder.addr(), "/v2/sub").get("location"), Some("/v2/sub/"));
+}
+
+#[test]
 fn fields_are_set_added_and_removed_both_ways() {
     let origin = Origin::serving(
         &["Cache-Control: max-age=1000", "X-Powered-By: PHP", "Link: </a>", "X-Old: 1", "X-Old: 2"],
@@ -151,6 +195,9 @@ fn mistakes_in_rules_are_told() {
         ("request_fields = \"Content-Length: 1\"", "Larder writes"),
         ("request_fields = \"X-A: b\\nc\"", "a field such as"),
         ("response_fields = \"-Transfer-Encoding\"", "Larder writes"),
+        ("response_fields = \"-Via\"", "Larder writes"),
+        ("response_fields = \"Content-Encoding: gzip\"", "Larder writes"),
+        ("request_fields = \"-CDN-Loop\"", "Larder writes"),
         ("strip_prefix = \"api\"", "a path such as"),
     ] {
         let scratch = Scratch::new("rule");

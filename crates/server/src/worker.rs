@@ -128,6 +128,7 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     if let Some(start) = redis {
         let face = redis::Face::new(&start.shared, number);
+        spawn_local(face.clone().tell_removed());
         faces.redis = Some(faces.open(
             face,
             &conns,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_metrics::{Histogram, Http, Snapshot};
+use larder_metrics::{Advice, Histogram, Http, Origin, Snapshot};
 use ratatui::text::Line;
 
 use crate::{
@@ -113,6 +113,7 @@ fn faces(page: &mut Page<'_>, sample: &Sample, older: Option<&Sample>, span: Opt
 
 fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Option<&Sample>) {
     let before = older.and_then(|older| older.snapshot.as_deref());
+    advice(page, snapshot);
     if let Some(http) = &snapshot.http {
         let before = before.and_then(|before| before.http.as_ref());
         latency(page, http, before);
@@ -139,6 +140,25 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
     }
     remote(page, snapshot);
     hottest(page, sample);
+}
+
+/// Causes of misses that are shown.
+const CAUSES: usize = 4;
+
+fn advice(page: &mut Page<'_>, snapshot: &Snapshot) {
+    if snapshot.advice.is_empty() {
+        return;
+    }
+    page.head("ADVICE of the last minutes");
+    for cause in snapshot.advice.iter().take(CAUSES) {
+        let Advice { site, reason, requests, of, text, setting, urls } = cause;
+        page.line(&format!("{site}: {requests} of {of} misses, {reason}"));
+        page.line(&format!("  {text}"));
+        if !setting.is_empty() {
+            page.line(&format!("  {setting}"));
+        }
+        page.line(&format!("  {}", urls.join(" ")));
+    }
 }
 
 fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
@@ -197,16 +217,30 @@ fn why_missed(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
 }
 
 fn origins(page: &mut Page<'_>, http: &Http) {
-    page.head("ORIGIN (since its start)         REQUESTS FAILED  OPEN FIRST BYTE 50%");
+    page.head("ORIGIN (since its start)   STATE  NOW REQUESTS FAILED ELSEWHERE OPEN BYTE 1 50%");
     for origin in &http.origins {
         page.line(&format!(
-            "{:<32} {:>8} {:>6} {:>5} {:>14}",
-            fit(&origin.name, 32),
+            "{:<26} {:<5} {:>4} {:>8} {:>6} {:>9} {:>4} {:>10}",
+            fit(&origin.name, 26),
+            state(origin),
+            count(origin.under_way as f64),
             count(origin.requests as f64),
             count(origin.failures.total() as f64),
+            count(origin.sent_elsewhere as f64),
             origin.connections_open,
             text::quantile(&origin.ttfb, 500),
         ));
+    }
+}
+
+/// Whether a server gets requests; one that several origins have may get those of some.
+fn state(origin: &Origin) -> String {
+    match (origin.healthy, origin.servers) {
+        // No settings have it any more.
+        (_, 0) => "-".to_owned(),
+        (healthy, servers) if healthy == servers => "in".to_owned(),
+        (0, _) => "out".to_owned(),
+        (healthy, servers) => format!("{healthy}/{servers}"),
     }
 }
 
@@ -249,6 +283,21 @@ fn hottest(page: &mut Page<'_>, sample: &Sample) {
         }
         for hot in keys {
             page.line(&format!("{:>8} {}", count(hot.gets as f64), hot.key));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_in_or_out() {
+        for (healthy, servers, expected) in
+            [(1, 1, "in"), (0, 1, "out"), (1, 2, "1/2"), (2, 2, "in"), (0, 0, "-")]
+        {
+            let origin = Origin { healthy, servers, ..Origin::default() };
+            assert_eq!(state(&origin), expected);
         }
     }
 }

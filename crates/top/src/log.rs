@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use larder_metrics::LogLine;
+use larder_metrics::{Advice, LogLine, Snapshot};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
@@ -101,8 +101,26 @@ pub(crate) async fn run(args: &LogArgs, server: &Address) -> ExitCode {
     }
 }
 
+/// Prints the causes of misses that the server has found, for those who look for one. None: it does
+/// not say.
+async fn advise(server: &Address, token: Option<&str>) -> Option<()> {
+    let endpoint = server.endpoints.first()?;
+    let path = "/api/v1/stats";
+    let asked = ask::request(endpoint, path, token, "application/json", u64::MAX);
+    let answer = timeout(ANSWER, asked).await.ok()?.ok().filter(|answer| answer.status() == 200)?;
+    let body = timeout(ANSWER, ask::read_all(answer.into_body())).await.ok()?.ok()?;
+    for cause in text::from_json::<Snapshot>(&body).ok()?.advice {
+        let Advice { site, reason, requests, of, text, setting, .. } = cause;
+        eprintln!("larder log: {site}: {requests} of {of} misses, {reason}: {text} {setting}");
+    }
+    Some(())
+}
+
 async fn follow(args: &LogArgs, server: &Address, token: Option<&str>) -> EndReason {
     let path = path(args);
+    if !args.json {
+        advise(server, token).await;
+    }
     let colours = io::stdout().is_terminal() && Palette::of_environment().colours;
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut events = match open(server, &path, token).await {

@@ -154,13 +154,6 @@ fn command(values: &Values, report: &mut Report) -> Option<Vec<String>> {
 
 fn listen(values: &Values, name: &str, directory: &Path, report: &mut Report) -> Option<AppListen> {
     let place: Place = values.get("listen")?;
-    let http = protocol(values) == AppProtocol::Http;
-    if http && !matches!(place, Place::Tcp(_)) {
-        let message = "an application that speaks HTTP listens on a port";
-        let problem = Problem::new(values.location("listen"), message);
-        report.error(problem.fix("give listen = 9001, or another port that is free"));
-        return None;
-    }
     let listen = match place {
         Place::Tcp(address) => return Some(AppListen::Tcp(address)),
         Place::Unix(path) => {

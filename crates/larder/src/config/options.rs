@@ -234,6 +234,8 @@ pub(crate) enum Kind {
     FieldEdit,
     /// Another place of a page, with a status or not.
     Redirect,
+    /// Requests in a time.
+    Rate,
     /// The beginning of a path.
     Prefix,
     /// A place to look at for a path: `$uri`.
@@ -242,6 +244,10 @@ pub(crate) enum Kind {
     Param,
     /// The media type of files by extension: `wasm=application/wasm`.
     MediaType,
+    /// A time, with a pattern of media types before it or not: `image/* 30d`.
+    Expires,
+    /// The beginning of paths, and a directory: `/files/=/srv/files`.
+    SendFiles,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.

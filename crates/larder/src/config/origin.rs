@@ -1,6 +1,7 @@
 //! From typed values to settings: the origin of a site, its servers.
 
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -28,7 +29,8 @@ const IDLE_APPLICATION: Duration = Duration::from_secs(1);
 const OF_FASTCGI: [&str; 4] = ["root", "split_path", "params", "app_root"];
 
 /// Options of origins with files.
-const OF_FILES: [&str; 5] = ["index", "try_files", "symlinks", "types", "check"];
+const OF_FILES: [&str; 7] =
+    ["index", "try_files", "symlinks", "types", "check", "expires", "listing"];
 
 /// The most servers of one origin. Each worker keeps connections to each.
 const MAX_MEMBERS: usize = 64;
@@ -64,11 +66,20 @@ pub(super) fn group(
     if urls.iter().all(|one| one.backup) {
         wrong("every server is a backup, and there is nothing that they stand in for");
     }
+    let twice = |one: &&MemberUrl| urls.iter().filter(|other| one.url.is(&other.url)).count() > 1;
+    if urls.iter().find(twice).is_some() {
+        wrong("a server twice; for a larger share give it a weight: `http://10.0.0.1:80 weight=2`");
+    }
     let several = urls.len() > 1;
     if several && first == UrlScheme::Files {
         wrong("files have one directory");
     }
-    if !several {
+    // A name may have several addresses, and other ones later.
+    let named = urls.iter().any(|one| is_name(&one.url.host) && first != UrlScheme::App);
+    if !named {
+        useless(values, &["resolve"], "for origins with names", report);
+    }
+    if !several && !(named && values.is_set("resolve")) {
         useless(values, &OF_SEVERAL, "for origins with several servers", report);
     }
     let (mut members, mut warnings) = (Vec::new(), None);
@@ -88,6 +99,7 @@ pub(super) fn group(
         failure_pause: values.get("failure_pause")?,
         slow_start: values.get("slow_start")?,
         max_requests: values.get("max_requests"),
+        adaptive_limit: values.get("adaptive_limit")?,
         retry_status: values.list("retry_status"),
         check: if values.is_set("health") {
             Some(check(&values.table("health"), report)?)
@@ -104,6 +116,10 @@ fn check(values: &Values, report: &mut Report) -> Option<HealthCheck> {
         let message = format!("expected a path such as \"/ping\", found {path:?}");
         report.error(Problem::new(values.location("path"), message));
     }
+    if values.maybe::<String>("body").is_some_and(|body| body.is_empty()) {
+        let message = "expected a text that the page of a well server has";
+        report.error(Problem::new(values.location("body"), message));
+    }
     Some(HealthCheck {
         path,
         host: values.get("host"),
@@ -112,6 +128,11 @@ fn check(values: &Values, report: &mut Report) -> Option<HealthCheck> {
         status: values.list("status"),
         body: values.get("body"),
     })
+}
+
+/// Whether a host is looked up: neither an address nor nothing (a socket, files).
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.parse::<IpAddr>().is_err()
 }
 
 /// One of its servers.
@@ -138,7 +159,9 @@ fn origin(
     let scheme = match url.scheme {
         UrlScheme::Http | UrlScheme::Https => {
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
-            useless(values, &OF_FILES, "for origins with files", report);
+            if !values.is_set("send_files") {
+                useless(values, &OF_FILES, "for origins with files", report);
+            }
             https::origin_scheme(values, &url, directory, report)?
         }
         UrlScheme::FastCgi => {
@@ -147,7 +170,7 @@ fn origin(
             if !values.is_set("idle_timeout") {
                 idle_timeout = IDLE_APPLICATION;
             }
-            OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
+            OriginScheme::FastCgi(Arc::new(fastcgi(values, directory, report)?))
         }
         // Resolved above.
         UrlScheme::App => return None,
@@ -162,12 +185,16 @@ fn origin(
             OriginScheme::Files(Arc::new(tree))
         }
     };
+    let is_socket = url.scheme != UrlScheme::Files && !url.path.as_os_str().is_empty();
+    let socket = is_socket.then_some(url.path);
     Some(OriginSettings {
         scheme,
+        socket,
         host: url.host,
         port: url.port,
         address: None,
         app,
+        send_files: send_files(values, directory, report)?,
         proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
             Some("v1") => Some(Version::One),
             Some(_) => Some(Version::Two),
@@ -186,6 +213,20 @@ fn origin(
     })
 }
 
+/// The directories whose files its answers may name.
+fn send_files(
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Vec<(String, Arc<TreeSettings>)>> {
+    let named: Vec<(String, PathBuf)> = values.list("send_files");
+    let root = |(prefix, path): (String, PathBuf)| {
+        let tree = tree(values, "send_files", directory.join(path), report)?;
+        Some((prefix, Arc::new(tree)))
+    };
+    named.into_iter().map(root).collect()
+}
+
 /// Warns of options that have no effect on this kind of origin.
 pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report: &mut Report) {
     for name in names.iter().filter(|name| values.is_set(name)) {
@@ -194,12 +235,7 @@ pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report:
     }
 }
 
-fn fastcgi(
-    values: &Values,
-    url: &OriginUrl,
-    directory: &Path,
-    report: &mut Report,
-) -> Option<FastCgiSettings> {
+fn fastcgi(values: &Values, directory: &Path, report: &mut Report) -> Option<FastCgiSettings> {
     let root = file(values, "root", directory);
     if root.is_none() {
         useless(values, &OF_FILES, "for origins with a `root`", report);
@@ -210,7 +246,6 @@ fn fastcgi(
         None => None,
     };
     Some(FastCgiSettings {
-        socket: (!url.path.as_os_str().is_empty()).then(|| url.path.clone()),
         tree,
         app_root: values.maybe::<String>("app_root").map(PathBuf::from),
         split_path: values.list("split_path"),
@@ -252,5 +287,7 @@ fn tree(
         follow_links: values.get::<String>("symlinks")? == "follow",
         types: values.list("types"),
         check: values.get::<Duration>("check")?.as_secs() as u32,
+        expires: values.list("expires"),
+        listing: values.get("listing")?,
     })
 }

@@ -39,6 +39,37 @@ impl DecodedPath {
     }
 }
 
+/// Whether a segment of a path is `.` or `..`, in any spelling in which a server may take it for one:
+/// escaped (`%2e%2e`), behind an escaped or a reversed slash, before parameters (`..;a`).
+pub fn has_dot_segment(path: &[u8]) -> bool {
+    let mut rest = path;
+    let decoded = std::iter::from_fn(|| {
+        let (first, behind) = rest.split_first()?;
+        let hex = |at: usize| char::from(*behind.get(at)?).to_digit(16);
+        match (first, hex(0), hex(1)) {
+            (b'%', Some(high), Some(low)) => {
+                rest = &behind[2..];
+                u8::try_from(high * 16 + low).ok()
+            }
+            _ => {
+                rest = behind;
+                Some(*first)
+            }
+        }
+    });
+    // Length of the segment so far, where it is made of dots alone.
+    let mut dots = None;
+    for byte in decoded.chain([b'/']) {
+        match byte {
+            b'/' | b'\\' | b';' if matches!(dots, Some(1 | 2)) => return true,
+            b'/' | b'\\' => dots = Some(0u8),
+            b'.' => dots = dots.map(|dots| dots.saturating_add(1)),
+            _ => dots = None,
+        }
+    }
+    false
+}
+
 /// Whether a path names a file or a directory below a root: a slash, and plain segments divided by
 /// slashes. A directory's name has no slash at its end; that of the root is empty.
 pub fn names_file(path: &[u8]) -> bool {
@@ -68,6 +99,31 @@ mod tests {
         assert_eq!(DecodedPath::new("a"), None);
         assert_eq!(DecodedPath::new("*"), None);
         assert_eq!(DecodedPath::new(""), None);
+    }
+
+    #[test]
+    fn dot_segments_in_every_spelling() {
+        for path in [
+            "/..",
+            "/.",
+            "/a/../b",
+            "/a/./b",
+            "/%2e%2E/b",
+            "/.%2e",
+            "/a/..%2fb",
+            "/a%2F../b",
+            "/a\\..\\b",
+            "/a%5c..%5cb",
+            "/..;/b",
+            "/a/..;x=1",
+            "/a/..%3b/b",
+        ] {
+            assert!(has_dot_segment(path.as_bytes()), "{path}");
+        }
+        for path in ["/", "/a..", "/..a/b", "/.../b", "/a/.well-known", "/a;../b", "/%", "/%2", "*"]
+        {
+            assert!(!has_dot_segment(path.as_bytes()), "{path}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::{
         socket::{Ended, Socket},
     },
     request::Request,
+    settings::RulePolicy,
     wire::{Wire, h1::HeadWriter, meta, stream::Stream},
 };
 
@@ -69,7 +70,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
     pub(crate) fn answered(&self, keep: bool) -> Answered<'_> {
         let head = self.request.head;
         let (head_only, hsts) = (self.request.is_head(), self.request.hsts());
-        Answered { version: head.version, keep, head_only, hsts }
+        Answered { version: head.version, keep, head_only, hsts, retry_after: None }
     }
 
     /// Sends what was composed.
@@ -92,12 +93,13 @@ impl<'a, 'r> Exchange<'a, 'r> {
         self.request.config.settings.http.limits.send_timeout.as_millis() as Ms
     }
 
-    /// Waits for a fetch. Interim responses go to the client as they come; a client that leaves
-    /// ends the wait.
+    /// Waits for a fetch. Interim responses go to the client as they come, changed as `policy` says;
+    /// a client that leaves ends the wait.
     pub(crate) async fn wait(
         &self,
         wire: Wire<'_>,
         out: &mut Out,
+        policy: &RulePolicy,
         fetch: impl Future<Output = FetchResult>,
         mut interim: mpsc::Receiver<InterimHead>,
     ) -> Result<FetchResult, Ended> {
@@ -105,7 +107,10 @@ impl<'a, 'r> Exchange<'a, 'r> {
         loop {
             tokio::select! {
                 biased;
-                Some(head) = interim.recv() => {
+                Some(mut head) = interim.recv() => {
+                    if let Some(handling) = &policy.handling {
+                        handling.edit_interim(&mut head.headers);
+                    }
                     self.write_interim(out.scratch(), &head);
                     self.send(wire, out).await?;
                 }

@@ -36,6 +36,10 @@ pub(super) async fn serve(
     exchange.request.pages.counters.passes.one();
     exchange.request.stats.forwarded(why);
     exchange.request.stats.miss.set(Some(Outcome::Pass));
+    let mut cookies = exchange.request.head.fields.all("cookie");
+    if why == Forward::Bypass && cookies.any(|line| route.policy.bypassed_by(line)) {
+        exchange.request.stats.detail.set(Some("bypass-cookie"));
+    }
     if exchange.request.head.known.larder_debug().is_some() {
         debug::passed(&exchange.request, route, why);
     }
@@ -138,7 +142,7 @@ async fn passed(
 ) -> Result<Done, Ended> {
     let (send, interim) = fetch::interim();
     let fetch = fetch::pass(&exchange.request, route, body, send);
-    match exchange.wait(wire, out, fetch, interim).await? {
+    match exchange.wait(wire, out, &route.policy, fetch, interim).await? {
         FetchResult::Response(reply) if poses_as_tunnel(exchange, &reply) => {
             Ok(Done::Answered { keep: refuse::failure(exchange, out, &NOT_SWITCHED) })
         }

@@ -8,15 +8,12 @@ use hyper::body::{Body as _, Frame, Incoming};
 use tokio::time::Instant;
 
 use super::{
-    OriginError,
-    connect::Connection,
-    fastcgi::Output,
-    files::Content,
-    group::Ticket,
-    patience::{Late, patiently},
-    pool::Lease,
-    upload::Progress,
+    OriginError, connect::Connection, fastcgi::Output, files::Content, group::Ticket,
+    patience::patiently, pool::Lease, upload::Progress,
 };
+
+/// Content that is read for nothing, so that a connection can be kept.
+const DISCARDED_BYTES: usize = 64 << 10;
 
 /// How the end of the content is known (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +176,23 @@ impl Body {
         piece
     }
 
+    /// Reads the rest of a short content that nobody wants, in a task of its own, so that the
+    /// connection may be kept; of a longer one it is closed.
+    pub(super) fn discard(mut self) {
+        if !self.holds_origin() {
+            return;
+        }
+        tokio::task::spawn_local(async move {
+            let mut left = DISCARDED_BYTES;
+            while let Ok(Some(piece)) = self.chunk().await {
+                match left.checked_sub(piece.len()) {
+                    Some(less) => left = less,
+                    None => return,
+                }
+            }
+        });
+    }
+
     /// It holds a connection to the origin: it is neither whole nor broken.
     pub(crate) fn holds_origin(&self) -> bool {
         matches!(self.state, State::Reading(_) | State::Application(_))
@@ -241,8 +255,7 @@ impl Reading {
             Ok(Some(Ok(frame))) => Ok(Some(frame)),
             Ok(Some(Err(_))) if self.progress.aborted() => Err(OriginError::BodyAborted),
             Ok(Some(Err(_))) => Err(OriginError::Truncated),
-            Err(Late::Silent) => Err(OriginError::BetweenBytesTimeout),
-            Err(Late::Total) => Err(OriginError::TotalTimeout),
+            Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
         }
     }
 }

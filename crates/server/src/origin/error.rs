@@ -5,7 +5,7 @@ use std::io;
 /// Why a request to an origin failed.
 ///
 /// All of these are the origin's fault or ours, never the client's, but for
-/// [`OriginError::BodyAborted`] and [`OriginError::Unsendable`].
+/// [`OriginError::BodyAborted`], [`OriginError::UploadTimeout`] and [`OriginError::Unsendable`].
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {
     /// The name could not be resolved, or no address accepted a connection.
@@ -20,6 +20,10 @@ pub enum OriginError {
     /// The response body (or the reading of the request body) stood still for longer than allowed.
     #[error("the origin stopped in the middle of its answer")]
     BetweenBytesTimeout,
+    /// The client had not sent all of its body when the exchange as a whole had taken longer than
+    /// allowed.
+    #[error("the request body took too long")]
+    UploadTimeout,
     /// The exchange as a whole took longer than allowed.
     #[error("the origin's answer took too long as a whole")]
     TotalTimeout,
@@ -50,11 +54,11 @@ pub enum OriginError {
 
 impl OriginError {
     /// How many reasons there are; [`OriginError::index`] is below it.
-    pub const REASONS: usize = 12;
+    pub const REASONS: usize = 13;
 
     /// The status for the client: 504 when the origin was too slow, 503 when it is too busy, 500
-    /// when this machine's files fail, 502 otherwise, and 400 when the request itself was at fault
-    /// (RFC 9110 sections 15.5.1 and 15.6.1 to 15.6.5).
+    /// when this machine's files fail, 502 otherwise; 408 when the client was too slow, and 400 when
+    /// the request itself was at fault (RFC 9110 sections 15.5.1, 15.5.9 and 15.6.1 to 15.6.5).
     pub fn status(&self) -> u16 {
         match self {
             OriginError::ConnectTimeout
@@ -65,6 +69,7 @@ impl OriginError {
             OriginError::Local(_) => 500,
             OriginError::Connect(_) | OriginError::Malformed(_) | OriginError::Truncated => 502,
             OriginError::BodyAborted | OriginError::Unsendable(_) => 400,
+            OriginError::UploadTimeout => 408,
         }
     }
 
@@ -88,6 +93,7 @@ impl OriginError {
             "unsendable",
             "overloaded",
             "local",
+            "upload-timeout",
         ];
         NAMES.get(index).copied().unwrap_or("unknown")
     }
@@ -107,6 +113,7 @@ impl OriginError {
             OriginError::Unsendable(_) => 9,
             OriginError::Overloaded => 10,
             OriginError::Local(_) => 11,
+            OriginError::UploadTimeout => 12,
         }
     }
 
@@ -124,6 +131,7 @@ impl OriginError {
             | OriginError::Overloaded => true,
             OriginError::TooManyConnections
             | OriginError::BodyAborted
+            | OriginError::UploadTimeout
             | OriginError::Unsendable(_)
             | OriginError::Local(_) => false,
         }
@@ -159,6 +167,7 @@ mod tests {
             OriginError::Unsendable(String::new()),
             OriginError::Overloaded,
             OriginError::Local(io::ErrorKind::NotFound.into()),
+            OriginError::UploadTimeout,
         ]
     }
 
@@ -180,7 +189,7 @@ mod tests {
     #[test]
     fn slow_is_504_busy_is_503_broken_is_502_and_the_clients_own_fault_is_400() {
         let statuses: Vec<u16> = one_of_each().iter().map(OriginError::status).collect();
-        assert_eq!(statuses, [502, 504, 504, 504, 504, 502, 502, 503, 400, 400, 503, 500]);
+        assert_eq!(statuses, [502, 504, 504, 504, 504, 502, 502, 503, 400, 400, 503, 500, 408]);
         assert_eq!(one_of_each().iter().filter(|e| e.is_origins_fault()).count(), 10);
     }
 }

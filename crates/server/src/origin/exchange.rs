@@ -14,7 +14,7 @@ use super::{
     body::Framing,
     connect::Connection,
     outgoing::Asked,
-    patience::{Late, patiently},
+    patience::patiently,
     pool::Lease,
     upload::{Progress, Upload},
 };
@@ -54,10 +54,7 @@ pub(super) async fn exchange(
             error: blame(failed.error(), progress, connection.socket.turn()),
         }),
         Err(late) => {
-            let error = match late {
-                Late::Silent => OriginError::FirstByteTimeout,
-                Late::Total => OriginError::TotalTimeout,
-            };
+            let error = late.error(OriginError::FirstByteTimeout);
             Err(Failure { error, unsent: None, connection_was_dead: false })
         }
     }

@@ -32,7 +32,7 @@ impl Response {
     }
 
     /// To the name of a directory with its slash, so that links in its index work. `path` is that
-    /// of a directory below a root, so it names no other host.
+    /// of a directory below a root, as the visitor names it, so it names no other host.
     pub(super) fn moved_to_directory(path: &str, query: &str) -> Response {
         let mark = if query.is_empty() { "" } else { "?" };
         let mut headers = HeaderMap::new();

@@ -16,6 +16,8 @@ pub struct Request {
     pub method: Method,
     /// Origin-form (`/path?query`), or `*` with OPTIONS.
     pub target: String,
+    /// The path that the visitor asked for, if `target` is another one.
+    pub visited: Option<String>,
     /// The fields to send. The caller has removed hop-by-hop fields (RFC 9110 section 7.6.1) and
     /// added its own (Via, X-Forwarded-For). Content-Length and Transfer-Encoding are set here from
     /// [`Request::body`]; Host is set here when it is missing or overridden by the settings. For
@@ -28,6 +30,13 @@ pub struct Request {
     pub upgrade: bool,
     /// The client. An HTTP origin reads of it in `headers`.
     pub asker: Asker,
+}
+
+impl Request {
+    /// The path as the visitor names it; `path`: that of `target`.
+    pub(super) fn visited<'r>(&'r self, path: &'r str) -> &'r str {
+        self.visited.as_deref().unwrap_or(path)
+    }
 }
 
 /// The client of a request, as an application is told of it.

@@ -5,6 +5,7 @@ use std::pin::pin;
 use tokio::time::{Duration, Instant};
 
 use super::{
+    OriginError,
     connect::{earlier, within},
     upload::Progress,
 };
@@ -17,6 +18,19 @@ pub(super) enum Late {
     Silent,
     /// The exchange as a whole took too long.
     Total,
+    /// The same, and the client has not sent all of its body.
+    Upload,
+}
+
+impl Late {
+    /// The error, where silence is `silent`.
+    pub(super) fn error(self, silent: OriginError) -> OriginError {
+        match self {
+            Late::Silent => silent,
+            Late::Total => OriginError::TotalTimeout,
+            Late::Upload => OriginError::UploadTimeout,
+        }
+    }
 }
 
 /// Waits for `future` as long as the origin is not silent for `limit` and the exchange not older
@@ -33,7 +47,7 @@ pub(super) async fn patiently<F: Future>(
     loop {
         // Asked first: an origin that always has one more byte ready would never let a timer fire.
         if total.is_some_and(|total| total <= instant()) {
-            return Err(Late::Total);
+            return Err(if progress.uploads() { Late::Upload } else { Late::Total });
         }
         let until = earlier(progress.deadline(since, limit), total);
         if let Some(output) = within(until, future.as_mut()).await {

@@ -33,11 +33,17 @@ enum Turn {
 pub(super) struct Progress {
     turn: Cell<Turn>,
     aborted: Cell<bool>,
+    /// The client has more to send.
+    uploads: Cell<bool>,
 }
 
 impl Progress {
     pub(super) fn new() -> Rc<Progress> {
-        Rc::new(Progress { turn: Cell::new(Turn::Origin(instant())), aborted: Cell::new(false) })
+        Rc::new(Progress {
+            turn: Cell::new(Turn::Origin(instant())),
+            aborted: Cell::new(false),
+            uploads: Cell::new(false),
+        })
     }
 
     /// When the origin has been silent for `limit`, if it stays so: counted from `since` or from
@@ -53,6 +59,11 @@ impl Progress {
     /// The client's body failed, and the request was cut off.
     pub(super) fn aborted(&self) -> bool {
         self.aborted.get()
+    }
+
+    /// The client has not sent all of its body, and the origin wants it.
+    pub(super) fn uploads(&self) -> bool {
+        self.uploads.get()
     }
 
     fn origins_turn(&self) {
@@ -88,6 +99,7 @@ impl Upload {
                 Upload { frames: None, owed: Some(0), progress }
             }
             RequestBody::Stream { length, frames } => {
+                progress.uploads.set(true);
                 Upload { frames: Some(frames), owed: length, progress }
             }
         }
@@ -108,7 +120,7 @@ impl Upload {
                 None => return self.abort(),
             }
             if *owed == 0 {
-                self.frames = None;
+                self.taken();
             }
         }
         Poll::Ready(Some(Ok(Frame::data(data))))
@@ -118,8 +130,14 @@ impl Upload {
         if self.owed.is_some_and(|owed| owed > 0) {
             return self.abort();
         }
-        self.frames = None;
+        self.taken();
         Poll::Ready(None)
+    }
+
+    /// Nothing is left to be sent.
+    fn taken(&mut self) {
+        self.frames = None;
+        self.progress.uploads.set(false);
     }
 
     fn abort(&mut self) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
@@ -147,7 +165,7 @@ impl Body for Upload {
         match frame {
             Some(BodyFrame::Data(data)) => this.data(data),
             Some(BodyFrame::Trailers(trailers)) if this.owed.is_none() => {
-                this.frames = None;
+                this.taken();
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
             Some(BodyFrame::Trailers(_)) | None => this.end(),
@@ -167,6 +185,7 @@ impl Body for Upload {
 /// hyper drops the body when it is sent, and also when the origin wants no more of it.
 impl Drop for Upload {
     fn drop(&mut self) {
+        self.progress.uploads.set(false);
         if matches!(self.progress.turn.get(), Turn::Client) {
             self.progress.origins_turn();
         }

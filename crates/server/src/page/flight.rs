@@ -67,6 +67,7 @@ impl Failure {
             504 => "the site behind this cache did not answer in time",
             503 => "the site behind this cache is too busy",
             400 => "the request could not be passed on",
+            408 => "the request took too long",
             _ => "the site behind this cache could not be reached or did not answer correctly",
         };
         Self { cause: ErrorCause::Disconnected, status: error.status(), why }
@@ -229,6 +230,8 @@ pub(crate) struct Flights {
     purged_tags: Arc<Mutex<PurgedTags>>,
     /// Tags purged since the start.
     purges: Arc<AtomicU64>,
+    /// Purges of any kind since the start.
+    all_purges: Arc<AtomicU64>,
 }
 
 impl Flights {
@@ -238,6 +241,7 @@ impl Flights {
             solos: Arc::default(),
             purged_tags: Arc::default(),
             purges: Arc::default(),
+            all_purges: Arc::default(),
         }
     }
 
@@ -352,7 +356,13 @@ impl Flights {
         }
     }
 
+    /// Purges of any kind since the start.
+    pub(crate) fn purges(&self) -> u64 {
+        self.all_purges.load(Ordering::Acquire)
+    }
+
     fn purge_where(&self, meant: impl Fn(&Flight) -> bool, soft: bool) -> usize {
+        self.all_purges.fetch_add(1, Ordering::Release);
         let mut marked = 0;
         for shard in self.shards.iter() {
             shard.lock().retain(|_, flight| {

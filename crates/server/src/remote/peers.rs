@@ -131,6 +131,7 @@ impl Telling {
         Request {
             method,
             target: "/".to_owned(),
+            visited: None,
             headers,
             body: RequestBody::Empty,
             upgrade: false,

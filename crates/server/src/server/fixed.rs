@@ -17,6 +17,7 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
         ("http.access_log, on or off", new.access_log.is_some() != old.access_log.is_some()),
+        ("http.open_files", new.http.open_files != old.http.open_files),
         ("http.floor and http.ceiling", new.pages != old.pages),
         ("tracing", new.tracing != old.tracing),
         ("remote", new.remote != old.remote),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::OriginSettings;
+use super::{OriginScheme, OriginSettings, TreeSettings};
 
 /// The servers that answer for one origin. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct OriginGroup {
     pub slow_start: Duration,
     /// Requests under way at one member, over all threads; None: no limit.
     pub max_requests: Option<usize>,
+    /// A limit besides, which follows the latency of each member.
+    pub adaptive_limit: bool,
     /// Answers for which a safe request is sent to another member.
     pub retry_status: Vec<u16>,
     /// How members are checked; None: they are judged by their answers to visitors alone.
@@ -38,9 +40,19 @@ impl OriginGroup {
             failure_pause: Duration::from_secs(10),
             slow_start: Duration::from_secs(10),
             max_requests: None,
+            adaptive_limit: false,
             retry_status: vec![500, 502, 503, 504],
             check: None,
             resolve: None,
+        }
+    }
+
+    /// The files of this machine that answer, if nothing else does.
+    pub(crate) fn files(&self) -> Option<&Arc<TreeSettings>> {
+        let [member] = &self.members[..] else { return None };
+        match &member.origin.scheme {
+            OriginScheme::Files(tree) => Some(tree),
+            OriginScheme::Http | OriginScheme::Https(_) | OriginScheme::FastCgi(_) => None,
         }
     }
 

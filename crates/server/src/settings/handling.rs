@@ -40,7 +40,7 @@ pub enum FieldEdit {
 }
 
 impl FieldEdit {
-    /// Changes the fields of a request.
+    /// Changes the fields of a message.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         match self {
             FieldEdit::Set(name, value) => {
@@ -82,9 +82,31 @@ impl Handling {
             || self.response_fields.is_some()
     }
 
+    /// Whether requests or answers have other fields than those of the client and of the origin.
+    pub(crate) fn edits(&self) -> bool {
+        self.request_fields.is_some() || self.response_fields.is_some()
+    }
+
     /// Notes whether the condition of its rule looks at more than a key has.
     pub(crate) fn under(&mut self, unkeyed: bool) {
         self.unkeyed = unkeyed && self.changes();
+    }
+
+    /// Whether the origin sees a part of its paths alone: dot segments would lead out of it.
+    pub(crate) fn confines(&self) -> bool {
+        self.strip_prefix.is_some() || self.add_prefix.is_some()
+    }
+
+    /// Changes the fields of an interim response as those of the answer: no field is added that it
+    /// does not have.
+    pub(crate) fn edit_interim(&self, headers: &mut HeaderMap) {
+        for edit in self.response_fields.iter().flat_map(|edits| edits.iter()) {
+            match edit {
+                FieldEdit::Set(name, _) | FieldEdit::Add(name, _)
+                    if !headers.contains_key(name) => {}
+                edit => edit.apply(headers),
+            }
+        }
     }
 
     /// Sets unset fields from `other`.

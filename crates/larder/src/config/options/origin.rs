@@ -10,8 +10,9 @@ pub(super) const ORIGIN: &[Opt] = &[
         default: "",
         required: true,
         help: "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
-               `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`; \
-               an application of `[[app]]`: `app:NAME`. A list of servers that have the same pages: `[\"http://10.0.0.1:80 weight=3\", \
+               `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; HTTP over a unix socket: \
+               `http+unix:/run/app.sock`; files: `files:/srv/www`; an application of `[[app]]`: \
+               `app:NAME`. A list of servers that have the same pages: `[\"http://10.0.0.1:80 weight=3\", \
                \"http://10.0.0.2:80\", \"http://10.0.0.9:80 backup\"]`; a `backup` is asked while \
                no other can answer.",
     },
@@ -34,8 +35,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         "failure_pause",
         Kind::Time(1, DAY),
         "10s",
-        "Time without requests after these failures, then one is tried. It doubles while the \
-         server fails, to a minute.",
+        "Time without requests after these failures, then Larder tries it with a HEAD of its own. \
+         It doubles while the server fails, to a minute.",
     ),
     opt(
         "slow_start",
@@ -72,6 +73,14 @@ pub(super) const ORIGIN: &[Opt] = &[
         "",
         "Requests under way at one server, over all threads. If every server has as many: a stale \
          page, or 503 at once. Default: no limit but `max_connections`.",
+    ),
+    opt(
+        "adaptive_limit",
+        Kind::Bool,
+        "false",
+        "A limit on requests under way at each server that follows its latency: fewer while the head \
+         of an answer takes longer than it does at low load. Beyond it as with `max_requests`. For \
+         servers whose pages take about equally long.",
     ),
     opt(
         "root",
@@ -117,12 +126,35 @@ pub(super) const ORIGIN: &[Opt] = &[
         "Media types of files by extension, before the usual ones: `md=text/markdown; \
          charset=utf-8`.",
     ),
+    list(
+        "expires",
+        Kind::Expires,
+        "",
+        "Lifetime of files that clients are told (`Cache-Control: max-age`): `\"1h\"` for all, or by \
+         media type: `[\"image/* 30d\", \"text/css 1y\"]`. The first that matches counts. Default: \
+         they are told none.",
+    ),
+    opt(
+        "listing",
+        Kind::Bool,
+        "false",
+        "A directory without an index answers with a list of its files and directories. Hidden ones \
+         are left out. Only for `files` origins.",
+    ),
     opt(
         "check",
         Kind::Time(0, DAY),
         "1s",
-        "Time for which a stored file is served without another look at it. Files of more than \
-         1 MiB are not stored.",
+        "Time for which a file is served without another look at it, where the system does not tell \
+         its changes (docs/operations.md, Serve files).",
+    ),
+    list(
+        "send_files",
+        Kind::SendFiles,
+        "",
+        "Directories whose files the origin's answers may name: with `/files/=/srv/files` an \
+         answer with `X-Accel-Redirect: /files/a.pdf` or `X-Sendfile: /srv/files/a.pdf` becomes \
+         that file. Absent: such fields have no effect.",
     ),
     opt(
         "proxy_protocol",
@@ -192,7 +224,8 @@ pub(super) const ORIGIN: &[Opt] = &[
         "total_timeout",
         Kind::Time(1, DAY),
         "1h",
-        "For a whole answer; then it counts as cut off.",
+        "For a whole answer, all servers that are asked for it together; then it counts as cut \
+         off.",
     ),
     opt(
         "max_connections",

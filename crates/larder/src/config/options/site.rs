@@ -210,6 +210,22 @@ pub(super) const POLICY: &[Opt] = &[
          kept. `false`: as HEAD, whose answer is not stored.",
     ),
     opt(
+        "mend_redirects",
+        Kind::Bool,
+        "true",
+        "`Location`, `Content-Location` and `Refresh` of answers that name exactly the origin's \
+         own address and port name the path alone, so that visitors stay with Larder.",
+    ),
+    opt(
+        "limit",
+        Kind::Rate,
+        "",
+        "Requests that one client may send: `20/s`, `600/m burst 50` (`burst`: at once, after a \
+         rest; as many as in a second unless given). More get 429 with `Retry-After`. A client is \
+         an address, or a network by `http.limits.client_prefix_v4` and `_v6`. Each rate has a \
+         count of its own.",
+    ),
+    opt(
         "max_object",
         Kind::Size(1, TIB),
         "1GiB",
@@ -247,7 +263,7 @@ pub(super) const POLICY: &[Opt] = &[
         Kind::Prefix,
         "",
         "Removed from the front of the path for the origin: `/api`. Visitors, keys and purges have \
-         the whole path.",
+         the whole path. Paths with `.` or `..` as a segment get 400.",
     ),
     opt(
         "add_prefix",
@@ -266,8 +282,8 @@ pub(super) const POLICY: &[Opt] = &[
         "response_fields",
         Kind::FieldEdit,
         "",
-        "Changes of the fields of the origin's answer, before it is judged and stored. Pages that \
-         are stored keep theirs.",
+        "Changes of the fields of the origin's answer, before it is judged and stored, and of \
+         interim answers (103). Pages that are stored keep theirs.",
     ),
     list(
         "targets",
@@ -284,6 +300,14 @@ pub(super) const POLICY: &[Opt] = &[
          dies in the middle of one ends it in the same way. `keep`: store them as any other; \
          `brief`: for 10 s at most, then fetch them whole; `pass`: do not store them. An answer \
          that ends in a reset is never stored.",
+    ),
+    list(
+        "compress",
+        Kind::Choice(&["zstd", "br", "gzip"]),
+        "",
+        "Keep pages of text types compressed too, from 1 KiB on, in these codings, and send each \
+         client the first that it takes. The origin is asked for uncompressed pages. `[]`: send \
+         pages as the origin does.",
     ),
     opt(
         "surrogate_control",

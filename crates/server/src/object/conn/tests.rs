@@ -681,3 +681,35 @@ fn many_that_are_ready_at_once_are_all_answered() {
         }
     });
 }
+
+#[test]
+fn a_client_whose_bytes_wait_in_a_crowded_round_is_not_idle() {
+    // A look at the sockets reports 64, and a turn answers some 26 such lines. So after 110 answers
+    // all are reported, and most wait for their turn.
+    const CLIENTS: usize = 256;
+    const ANSWERED: usize = 110;
+    let line = [&[b'x'; 20_000][..], b"\n"].concat();
+    run(|| async {
+        let conns = conns();
+        let limits = Limits { idle: 1000, ..LIMITS };
+        let mut pairs: Vec<_> = (0..CLIENTS).map(|_| pair_on(&conns, unix(), limits)).collect();
+        for pair in &mut pairs {
+            pair.send(&line).await;
+        }
+        let answered =
+            |pairs: &[Pair]| pairs.iter().filter(|pair| pair.seen.turns.get() > 0).count();
+        while answered(&pairs) < ANSWERED {
+            yield_now().await;
+        }
+        assert!(answered(&pairs) < CLIENTS, "none waits");
+        let late = conns.clock.now() + 3_600_000;
+        let mut waiting: Vec<_> =
+            pairs.into_iter().filter(|pair| pair.seen.turns.get() == 0).collect();
+        waiting.iter().for_each(|pair| pair.watch.sweep(late));
+        for pair in &mut waiting {
+            pair.expect(&line).await;
+            pair.send(b"again\n").await;
+            pair.expect(b"again\n").await;
+        }
+    });
+}

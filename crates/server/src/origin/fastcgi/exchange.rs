@@ -20,7 +20,7 @@ use tokio::{
 use super::{connection::Connection, log::Log};
 use crate::origin::{
     OriginCounters, OriginError,
-    patience::{Late, patiently},
+    patience::patiently,
     pool::{Lease, Pooled},
     upload::{Progress, Upload},
 };
@@ -121,8 +121,7 @@ impl Exchange {
             (self.progress.clone(), self.lease.pool().settings.between_bytes_timeout);
         match patiently(self.event(), &progress, limit, total).await {
             Ok(event) => event,
-            Err(Late::Silent) => Err(OriginError::BetweenBytesTimeout),
-            Err(Late::Total) => Err(OriginError::TotalTimeout),
+            Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
         }
     }
 

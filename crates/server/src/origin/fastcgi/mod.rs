@@ -5,7 +5,7 @@
 //! [`exchange`] (records both ways; STDERR goes to [`log`]) -> the CGI head -> [`Output`], which
 //! holds the connection until the application says that the answer is complete.
 //!
-//! Absent: several requests at a time on one connection, X-Accel-Redirect and X-Sendfile.
+//! Absent: several requests at a time on one connection.
 
 mod connection;
 mod exchange;
@@ -38,7 +38,7 @@ use super::{
     counters::count,
     files::Files,
     outgoing::set_host,
-    patience::{Late, patiently},
+    patience::patiently,
     pool::Pool,
     tree::{Asked, Found, Script},
     upload::{Progress, Upload},
@@ -105,8 +105,12 @@ impl FastCgi {
             let script = match self.find(asked)? {
                 None => None,
                 Some(Found::Script(script)) => Some(script),
-                Some(Found::Directory) => return Ok(Response::moved_to_directory(path, query)),
+                Some(Found::Directory) => {
+                    return Ok(Response::moved_to_directory(request.visited(path), query));
+                }
                 Some(Found::File(name)) => return Ok(self.file(&name, &request)?),
+                // Beside scripts there are none.
+                Some(Found::Listing(_)) => return Ok(Response::status(404, &request.method)),
                 Some(Found::Status(status)) => {
                     return Ok(Response::status(status, &request.method));
                 }
@@ -123,7 +127,7 @@ impl FastCgi {
             };
             exchange.drain();
             redirected = true;
-            request.target = target;
+            (request.target, request.visited) = (target, None);
             if request.method != Method::HEAD {
                 request.method = Method::GET;
             }
@@ -140,7 +144,7 @@ impl FastCgi {
 
     fn file(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
         match &self.files {
-            Some(files) => files.respond(name, request),
+            Some(files) => files.respond(name, &request.method, &request.headers),
             None => Ok(Response::status(404, &request.method)),
         }
     }
@@ -230,8 +234,7 @@ impl FastCgi {
         }
         match head {
             Ok(head) => head,
-            Err(Late::Silent) => Err(OriginError::FirstByteTimeout),
-            Err(Late::Total) => Err(OriginError::TotalTimeout),
+            Err(late) => Err(late.error(OriginError::FirstByteTimeout)),
         }
     }
 }
@@ -247,7 +250,7 @@ async fn measured(
         RequestBody::Stream { length: None, .. } => {
             let upload = Upload::new(body, Progress::new());
             let spooled = within(total, spool::spool(upload)).await;
-            spooled.unwrap_or(Err(OriginError::TotalTimeout))?
+            spooled.unwrap_or(Err(OriginError::UploadTimeout))?
         }
         body => body,
     };

@@ -20,6 +20,8 @@ fn files(root: &Path) -> Files {
         follow_links: false,
         types: vec![("odd".to_owned(), "text/x-odd".to_owned())],
         check: 1,
+        expires: Vec::new(),
+        listing: false,
     }))
 }
 
@@ -29,6 +31,7 @@ fn ask(files: &Files, target: &str, fields: &[(&'static str, &str)]) -> Response
     let request = Request {
         method: Method::GET,
         target: target.to_owned(),
+        visited: None,
         headers: fields.iter().map(pair).collect(),
         body: RequestBody::Empty,
         upgrade: false,

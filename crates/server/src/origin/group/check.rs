@@ -127,6 +127,7 @@ fn request(check: &HealthCheck) -> Request {
     Request {
         method: Method::GET,
         target: check.path.clone(),
+        visited: None,
         headers,
         body: RequestBody::Empty,
         upgrade: false,

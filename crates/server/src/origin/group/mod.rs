@@ -1,18 +1,22 @@
 //! An origin of several servers: which of them gets a request, and who answers when it fails.
 //!
 //! The way of a request: [`Group::send`] -> [`choose`] (of the members that are in; else of the
-//! backups; else of those that are out) -> [`Origin::try_send`] -> the answer, whose body holds a
-//! [`Ticket`] until it is complete. A failure goes to [`state`], and the request to another member
-//! if that is safe: nothing of it was sent, or its method is safe and it has no body (RFC 9110
-//! section 9.2.2), and the [`budget`] has a retry left.
+//! backups; else, where nobody answers, of those that are out) -> [`Origin::try_send`] -> the
+//! answer, whose body holds a [`Ticket`] until it is complete. A failure goes to [`state`], and the
+//! request to another member if that is safe: nothing of it was sent, or its method is safe and it
+//! has no body (RFC 9110 section 9.2.2), and the [`budget`] has a retry left. Members that are out
+//! are tried by requests of their own ([`probe`]), so that no visitor waits for them.
 //!
 //! An answer with one of `retry_status` counts as a failure of its member if another member then
-//! gives another answer: a page that fails everywhere says nothing about a server.
+//! gives another answer: a page that fails everywhere says nothing about a server. Where no other
+//! is asked, it counts neither as a failure nor as a success.
 
+mod adaptive;
 mod budget;
 mod check;
 mod choose;
 mod names;
+mod probe;
 mod state;
 
 use std::{
@@ -24,6 +28,7 @@ use std::{
 
 use http::header;
 use larder_proto::http::cookie::cookies;
+use tokio::time::Instant;
 
 pub use self::state::Groups;
 pub(super) use self::state::Ticket;
@@ -33,9 +38,13 @@ use self::{
     state::{GroupState, MemberState, Phase, SHARE},
 };
 use super::{
-    Interim, Origin, OriginCounters, OriginError, Request, RequestBody, Response, counters::count,
+    Interim, Origin, OriginCounters, OriginError, Request, RequestBody, Response, SendError,
+    connect::after, counters::count,
 };
-use crate::settings::{Balance, OriginGroup, OriginSettings};
+use crate::{
+    clock::instant,
+    settings::{Balance, OriginGroup, OriginSettings},
+};
 
 /// An origin, as one worker sees it.
 #[derive(Debug)]
@@ -77,7 +86,11 @@ struct Sending<'g> {
     key: Option<u64>,
     /// The method is safe, and there is no body.
     repeatable: bool,
+    /// When all tries together have taken too long.
+    total: Option<Instant>,
     tried: Vec<usize>,
+    /// A member that was asked failed without an answer.
+    failed: bool,
     /// The last answer with a status for which another member is asked.
     answer: Option<Response>,
     /// Those that gave such answers.
@@ -107,6 +120,11 @@ impl Group {
         });
         group.members();
         group
+    }
+
+    /// Its settings.
+    pub(crate) fn settings(&self) -> &OriginGroup {
+        &self.settings
     }
 
     /// Looks after the servers for all workers: their health checks, the addresses of their names.
@@ -155,12 +173,17 @@ impl Group {
     ) -> Result<Response, OriginError> {
         self.budget.earn(self.state.now());
         let repeatable = request.method.is_safe() && request.body.is_empty() && !request.upgrade;
+        let members = self.members();
+        probe::those_due(self, &members, &request);
         let sending = Sending {
             group: self,
-            members: self.members(),
             key: self.key(&request),
             repeatable,
+            // All members have the limits of their origin.
+            total: members.first().and_then(|one| after(one.origin.settings().total_timeout)),
+            members,
             tried: Vec::new(),
+            failed: false,
             answer: None,
             suspects: Vec::new(),
         };
@@ -195,20 +218,14 @@ impl Group {
 }
 
 impl Sending<'_> {
-    /// A member that was not tried: one that is in, else a backup that is in, else one that is out.
-    /// None: all were tried.
+    /// A member that was not tried: one that is in, else a backup that is in. One that is out only
+    /// where none is in, or where those that are in do not answer: a visitor may wait long for it.
+    /// None: there is none.
     fn choose(&self) -> Option<Choice> {
         let now = self.group.state.now();
         if let [only] = &*self.members {
             let trial = only.state.phase(now) != Phase::In;
             return self.tried.is_empty().then_some(Choice { place: 0, trial });
-        }
-        // Only a request that can be sent elsewhere is tried on a member that has just failed.
-        if self.repeatable
-            && self.group.budget.has_left()
-            && let Some(place) = self.due(now)
-        {
-            return Some(Choice { place, trial: true });
         }
         let is_in = |member: &Member| member.state.phase(now) == Phase::In;
         let regular = |member: &Member| !self.group.settings.members[member.state.place].backup;
@@ -216,18 +233,12 @@ impl Sending<'_> {
             .among(now, |member| is_in(member) && regular(member))
             .or_else(|| self.among(now, is_in))
             .map(|place| Choice { place, trial: false });
-        let last_resort = || self.among(now, |_| true).map(|place| Choice { place, trial: true });
+        let nobody_answers = self.failed && self.answer.is_none();
+        let last_resort = || match nobody_answers || !self.members.iter().any(is_in) {
+            true => self.among(now, |_| true).map(|place| Choice { place, trial: true }),
+            false => None,
+        };
         chosen.or_else(last_resort)
-    }
-
-    /// A member whose pause is over, for this request alone.
-    fn due(&self, now: u64) -> Option<usize> {
-        self.members.iter().enumerate().position(|(place, member)| match member.state.phase(now) {
-            Phase::Due(due) if !self.tried.contains(&place) => {
-                self.group.state.try_again(&member.state, due)
-            }
-            _ => false,
-        })
     }
 
     /// One of the wanted members that were not tried.
@@ -289,16 +300,25 @@ impl Sending<'_> {
             let origin = self.members[place].origin.clone();
             // Where all were tried there is no other to send it to.
             let spare = (self.tried.len() < self.members.len()).then(|| request.spare());
-            let sent = origin.try_send(request, interim.clone()).await;
+            let begun = instant();
+            let sent = origin.try_send(request, interim.clone(), self.total).await;
+            if shows_latency(&sent) {
+                ticket.answered_after(instant() - begun);
+            }
             let body = match sent {
-                Ok(response) if self.is_suspect(&response) && spare.is_some() => {
+                Ok(response)
+                    if self.repeatable && self.is_suspect(&response) && spare.is_some() =>
+                {
                     self.answer = Some(response);
                     self.suspects.push(ticket);
                     Some(RequestBody::Empty)
                 }
                 Ok(response) => return Ok(self.answered(response, ticket)),
                 Err(unsent) => {
-                    if unsent.error.blames_server() {
+                    self.failed |= unsent.error.blames_server();
+                    // Others before may have taken the time.
+                    let late = matches!(unsent.error, OriginError::TotalTimeout);
+                    if unsent.error.blames_server() && !(late && self.tried.len() > 1) {
                         ticket.failed();
                     }
                     failure = unsent.error;
@@ -307,7 +327,8 @@ impl Sending<'_> {
                 }
             };
             let (Some(body), Some(spare)) = (body, spare) else { break };
-            if !self.group.budget.spend() {
+            let late = self.total.is_some_and(|total| total <= instant());
+            if late || !self.group.budget.spend() {
                 break;
             }
             count(&origin.counters.sent_elsewhere);
@@ -316,7 +337,8 @@ impl Sending<'_> {
         match self.answer.take() {
             Some(mut response) => {
                 // All that were asked failed: it is nobody's fault in particular.
-                self.suspects.pop().into_iter().for_each(|ticket| response.body.hold(ticket));
+                let ticket = self.suspects.pop().map(Ticket::undecided);
+                ticket.into_iter().for_each(|ticket| response.body.hold(ticket));
                 Ok(response)
             }
             None => Err(failure),
@@ -335,16 +357,28 @@ impl Sending<'_> {
     }
 
     fn is_suspect(&self, response: &Response) -> bool {
-        self.repeatable && self.group.settings.retry_status.contains(&response.status)
+        self.group.settings.retry_status.contains(&response.status)
     }
 
     /// This is the answer: the request was not at fault where others failed.
-    fn answered(mut self, mut response: Response, ticket: Ticket) -> Response {
-        if !self.is_suspect(&response) {
+    fn answered(mut self, mut response: Response, mut ticket: Ticket) -> Response {
+        if self.is_suspect(&response) {
+            ticket = ticket.undecided();
+        } else {
             self.suspects.drain(..).for_each(Ticket::failed);
         }
         response.body.hold(ticket);
         response
+    }
+}
+
+/// Whether the time until this came says how busy the server is: errors may come sooner.
+fn shows_latency(sent: &Result<Response, SendError>) -> bool {
+    match sent {
+        Ok(response) => response.status < 500,
+        Err(unsent) => {
+            matches!(unsent.error, OriginError::FirstByteTimeout | OriginError::ConnectTimeout)
+        }
     }
 }
 
@@ -354,6 +388,7 @@ impl Request {
         Request {
             method: self.method.clone(),
             target: self.target.clone(),
+            visited: self.visited.clone(),
             headers: self.headers.clone(),
             body: RequestBody::Empty,
             upgrade: self.upgrade,

@@ -53,6 +53,7 @@ fn request(method: Method, target: &str) -> Request {
     Request {
         method,
         target: target.to_owned(),
+        visited: None,
         headers: HeaderMap::new(),
         body: RequestBody::Empty,
         upgrade: false,

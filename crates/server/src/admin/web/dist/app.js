@@ -668,7 +668,7 @@ var Advice = class {
   }
 };
 function hints(span) {
-  const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
+  const found = [originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
   return worstFirst(found);
 }
 function worstFirst(list) {
@@ -691,6 +691,16 @@ function originFailures({ now, then }) {
     title: `Origin ${worst.name} fails`,
     advice: `${count(worst.failed)} of ${count(worst.of)} requests to it failed, mostly “${worst.reason}”. Look whether it runs and answers in time; keep and disconnected let stored pages bridge the gap.`,
     docs: "docs/operations.md, “What happens at each limit”"
+  };
+}
+function serversOut({ now }) {
+  const out = (now.http?.origins ?? []).filter((origin) => origin.healthy < origin.servers);
+  if (out.length === 0) return null;
+  return {
+    level: "warn",
+    title: out.length === 1 ? `Server ${out[0]?.name ?? ""} is out` : `${count(out.length)} servers of origins are out`,
+    advice: `${out.map((origin) => origin.name).slice(0, 3).join(", ")}: they failed several times in a row, or their health checks fail. Requests go to other servers; one comes back when it answers again.`,
+    docs: "docs/operations.md, “Several servers behind one site”"
   };
 }
 function errors({ now, then }) {
@@ -1697,14 +1707,22 @@ function sites() {
   };
   return { element: made.element, update };
 }
+function serverState(origin) {
+  if (origin.servers === 0) return "–";
+  if (origin.healthy === origin.servers) return "in";
+  return origin.healthy === 0 ? "out" : `${count(origin.healthy)} of ${count(origin.servers)}`;
+}
 function origins() {
   const made = panel("origins", "Origins");
   const table = new Table(
     "Origins",
     [
       { head: "Origin", kind: "url", cell: (row2) => row2.name },
+      { head: "State", meaning: "in: gets requests; out: taken out for failures, or unwell by its health checks; –: not in the settings any more", kind: "text", cell: (row2) => row2.state, mark: (row2) => row2.state === "in" || row2.state === "–" ? "" : "bad" },
+      { head: "Now", meaning: "requests to it under way", kind: "n", cell: (row2) => count(row2.now) },
       { head: "Requests", kind: "n", cell: (row2) => rate(row2.rate) },
       { head: "Failed", kind: "n", cell: (row2) => count(row2.failed), mark: (row2) => row2.failed > 0 ? "bad" : "" },
+      { head: "Elsewhere", meaning: "requests that failed there and were sent to another server", kind: "n", cell: (row2) => count(row2.elsewhere), minor: true },
       { head: "TTFB p50", meaning: "time to first byte: from the request to the head of the response", kind: "n", cell: (row2) => row2.p50 },
       { head: "p99", kind: "n", cell: (row2) => row2.p99 },
       { head: "Connections", meaning: "open now, of these idle", kind: "n", cell: (row2) => row2.open, minor: true },
@@ -1720,6 +1738,9 @@ function origins() {
       const failures = since(origin.failures, old?.failures);
       return {
         name: origin.name,
+        state: serverState(origin),
+        now: origin.under_way,
+        elsewhere: origin.sent_elsewhere - (old?.sent_elsewhere ?? 0),
         rate: share(origin.requests - (old?.requests ?? 0), seconds2),
         failed: total(failures),
         reasons: Object.entries(failures).map(([reason, n]) => `${reason} ${count(n)}`).join(", ") || "–",

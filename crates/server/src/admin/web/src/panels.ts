@@ -71,8 +71,18 @@ export function sites(): Follows {
     return { element: made.element, update };
 }
 
+/** Whether a server gets requests; one that several origins have may get those of some. */
+export function serverState(origin: { healthy: number; servers: number }): string {
+    if (origin.servers === 0) return '–';
+    if (origin.healthy === origin.servers) return 'in';
+    return origin.healthy === 0 ? 'out' : `${f.count(origin.healthy)} of ${f.count(origin.servers)}`;
+}
+
 interface OriginRow {
     name: string;
+    state: string;
+    now: number;
+    elsewhere: number;
     rate: number;
     failed: number;
     reasons: string;
@@ -87,8 +97,11 @@ export function origins(): Follows {
         'Origins',
         [
             { head: 'Origin', kind: 'url', cell: (row) => row.name },
+            { head: 'State', meaning: 'in: gets requests; out: taken out for failures, or unwell by its health checks; –: not in the settings any more', kind: 'text', cell: (row) => row.state, mark: (row) => (row.state === 'in' || row.state === '–' ? '' : 'bad') },
+            { head: 'Now', meaning: 'requests to it under way', kind: 'n', cell: (row) => f.count(row.now) },
             { head: 'Requests', kind: 'n', cell: (row) => f.rate(row.rate) },
             { head: 'Failed', kind: 'n', cell: (row) => f.count(row.failed), mark: (row) => (row.failed > 0 ? 'bad' : '') },
+            { head: 'Elsewhere', meaning: 'requests that failed there and were sent to another server', kind: 'n', cell: (row) => f.count(row.elsewhere), minor: true },
             { head: 'TTFB p50', meaning: 'time to first byte: from the request to the head of the response', kind: 'n', cell: (row) => row.p50 },
             { head: 'p99', kind: 'n', cell: (row) => row.p99 },
             { head: 'Connections', meaning: 'open now, of these idle', kind: 'n', cell: (row) => row.open, minor: true },
@@ -104,6 +117,9 @@ export function origins(): Follows {
             const failures = since(origin.failures, old?.failures);
             return {
                 name: origin.name,
+                state: serverState(origin),
+                now: origin.under_way,
+                elsewhere: origin.sent_elsewhere - (old?.sent_elsewhere ?? 0),
                 rate: share(origin.requests - (old?.requests ?? 0), seconds),
                 failed: total(failures),
                 reasons: Object.entries(failures).map(([reason, n]) => `${reason} ${f.count(n)}`).join(', ') || '–',
