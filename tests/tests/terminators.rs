@@ -33,7 +33,12 @@ fn check(terminator: &Started, papers: &Papers, origin: &Origin, larder: &Larder
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--show-error", "--interface", "127.0.0.2", "--include"]);
         // A client's own fields must not count.
-        curl.args(["--header", "X-Forwarded-For: 192.0.2.1", "--header", "X-Forwarded-Proto: http"]);
+        curl.args([
+            "--header",
+            "X-Forwarded-For: 192.0.2.1",
+            "--header",
+            "X-Forwarded-Proto: http",
+        ]);
         let output = curl.args(["--cacert", &papers.path("authority.pem"), &url]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).to_lowercase();
         let status = said.lines().find(|line| line.starts_with("cache-status:"));
