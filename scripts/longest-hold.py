@@ -22,6 +22,7 @@ import signal
 import socket
 import socketserver
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ HOST = "127.0.0.1"
 KEYS = 300_000
 FIELDS = 100_000
 LONG = 100_000_000
+ARGUMENT = 50_000_000
+PATTERNS = 4096
 CLIENTS = 4_000
 PAGES = 20_000
 END = b"the-last-answer"
@@ -60,6 +63,12 @@ def resp(*words):
     """A command in Redis's protocol."""
     words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"".join([b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(word), word) for word in words])
+
+
+def packet(opcode, key=b"", extras=b"", value=b"", opaque=bytes(4)):
+    """A request in memcached's binary protocol."""
+    body = extras + key + value
+    return struct.pack("!BBHBBHI", 0x80, opcode, len(key), len(extras), 0, 0, len(body)) + opaque + bytes(8) + body
 
 
 def until(sock, mark):
@@ -101,6 +110,36 @@ class Memcached(Redis):
         sender.join()
 
 
+class Binary(Redis):
+    """memcached's binary protocol: a no-op with a mark of its own ends the answers."""
+
+    MARK = b"the-last"[:4]
+
+    def send(self, data):
+        sender = threading.Thread(target=self.sock.sendall, args=(data + packet(0x0A, opaque=self.MARK),))
+        sender.start()
+        until(self.sock, b"\x81\x0a" + bytes(10) + self.MARK + bytes(8))
+        sender.join()
+
+
+class Udp:
+    """One datagram, and all datagrams of its answer; then one more, so that the turn has ended."""
+
+    def __init__(self, port):
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        self.sock.connect((HOST, port))
+        self.sock.settimeout(10)
+
+    def send(self, data):
+        for commands in (data, b"mn\r\n"):
+            self.sock.send(struct.pack("!HHHH", 7, 0, 1, 0) + commands)
+            left = None
+            while left is None or left > 0:
+                total = struct.unpack("!HHHH", self.sock.recv(2000)[:8])[2]
+                left = (total if left is None else left) - 1
+
+
 class Http(Redis):
     def send(self, data):
         self.sock.sendall(data)
@@ -131,7 +170,7 @@ class Threads(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 class Server:
     def __init__(self, larder):
-        self.redis, self.memcached, self.http, self.admin, origin = (free_port() for _ in range(5))
+        self.redis, self.memcached, self.http, self.udp, origin = (free_port() for _ in range(5))
         threading.Thread(target=Threads((HOST, origin), Origin).serve_forever, daemon=True).start()
         self.dir = tempfile.TemporaryDirectory()
         path = os.path.join(self.dir.name, "larder.toml")
@@ -140,6 +179,7 @@ class Server:
                 f'memory = "2GiB"\nthreads = 1\n[http]\nlisten = "{HOST}:{self.http}"\n'
                 f'[[site]]\norigin = "http://{HOST}:{origin}"\npurge = {{ from = ["{HOST}"] }}\n'
                 f'[redis]\nlisten = "{HOST}:{self.redis}"\n[memcached]\nlisten = "{HOST}:{self.memcached}"\n'
+                f'udp = ["{HOST}:{self.udp}"]\n'
             )
         self.waits = os.path.join(self.dir.name, "waits")
         calls = "trace=epoll_wait,epoll_pwait,epoll_pwait2"
@@ -233,6 +273,50 @@ def listeners(server):
         sock.recv(1000)
 
 
+def events(letters):
+    return commands(("CONFIG", "SET", "notify-keyspace-events", letters))
+
+
+def patterns(server):
+    """As many patterns as there may be, each of the longest, which match nothing late."""
+    events("KA")(server)
+    for client in range(PATTERNS // 1024):
+        crowd.append(connect(server.redis))
+        words = [f"*{'a' * 1000}b{client}-{n}" for n in range(1024)]
+        crowd[-1].sendall(resp("PSUBSCRIBE", *words, "last"))
+        until(crowd[-1], b":1024\r\n-ERR too many subscriptions\r\n")
+
+
+def trackers(*options, read=None):
+    """Clients that track a key, or all with a prefix."""
+    def prepare(server):
+        clients(server)
+        for sock in crowd:
+            sock.sendall(resp("HELLO", 3) + resp("CLIENT", "TRACKING", "OFF"))
+            sock.sendall(resp("CLIENT", "TRACKING", "ON", *options) + (resp("GET", read) if read else b"") + resp("ECHO", END))
+        for sock in crowd:
+            until(sock, END + b"\r\n")
+    return prepare
+
+
+def event_listeners(server):
+    events("Eg$")(server)
+    clients(server)
+    for sock in crowd:
+        sock.sendall(resp("SUBSCRIBE", "__keyevent@0__:set") + resp("PING"))
+    for sock in crowd:
+        until(sock, b"pong\r\n$0\r\n\r\n")
+
+
+def tracked(server):
+    """A client that tracks many keys."""
+    client = Redis(server.redis)
+    crowd.append(client.sock)
+    client.send(resp("HELLO", 3) + resp("CLIENT", "TRACKING", "ON"))
+    for at in range(0, FIELDS, 10_000):
+        client.send(resp("MGET", *names(10_000, at)))
+
+
 def leave(_server):
     while crowd:
         crowd.pop().close()
@@ -244,6 +328,14 @@ def redis(*words):
 
 def text(line):
     return Memcached, "memcached", line + b"\r\n"
+
+
+def binary(*packets):
+    return Binary, "memcached", b"".join(packets)
+
+
+def udp(line):
+    return Udp, "udp", line
 
 
 def purge(target, *fields):
@@ -338,6 +430,57 @@ def cases():
     yield "set of 1 MB", nothing, nothing, text(b"set long 0 0 1000000\r\n" + value)
     yield "append to 1 MB", nothing, lambda server: Memcached(server.memcached).send(b"set long 0 0 1000000\r\n" + value + b"\r\n"), text(
         b"append long 0 0 1\r\ny")
+    yield "ECHO of 1 MiB", leave, nothing, redis("ECHO", b"x" * (1 << 20))
+    for name in ("ECHO", "PING", "GET", "NOBODY", "OBJECT", "CLIENT", "CONFIG"):
+        yield f"{name} with an argument of 50 MB", nothing, nothing, redis(name, b"x" * ARGUMENT)
+    yield "SET with a key of 50 MB", nothing, nothing, redis("SET", b"x" * ARGUMENT, 1)
+    yield "HSET with a value of 50 MB", nothing, nothing, redis("HSET", "made", "field", b"x" * ARGUMENT)
+    yield "EVAL of an unknown script of 64 KB", nothing, nothing, redis("EVAL", b"x" * 65_000, 1, "key", "value")
+    yield "MULTI, SET of 50 MB, EXEC", nothing, nothing, (
+        Redis, "redis", resp("MULTI") + resp("SET", "new", b"x" * ARGUMENT) + resp("EXEC"))
+    yield "PUBLISH of 4 MB to nobody", nothing, nothing, redis("PUBLISH", "news", b"x" * 4_000_000)
+    yield "UNLINK of 100,000", nothing, fill(100_000), redis("UNLINK", *names(100_000))
+    yield "UNLINK of 100 MB", nothing, commands(("COPY", "other", "from", "REPLACE")), redis("UNLINK", "from")
+    yield "COPY of a hash of 100,000 fields", hashed, nothing, redis("COPY", "hash", "new", "REPLACE")
+    wide = f"*{'a' * 1000}b"
+    yield "KEYS, a pattern of 1,000 bytes, keys of 16 KB", lambda server: Redis(server.redis).many(
+        resp("SET", "a" * 16_000 + str(n), 1) for n in range(1000)), nothing, redis("KEYS", wide)
+    yield "SCAN with the same pattern", nothing, nothing, redis("SCAN", 0, "MATCH", wide, "COUNT", 100_000)
+    yield "HSCAN with the same pattern", commands(
+        ("HSET", "wide", *[w for n in range(250) for w in ("a" * 16_000 + str(n), 1)])), nothing, redis(
+        "HSCAN", "wide", 0, "MATCH", wide, "COUNT", 10_000)
+    yield "CLIENT TRACKING of 500 prefixes", nothing, nothing, (
+        Left, "redis", resp("HELLO", 3) + resp("CLIENT", "TRACKING", "ON", "BCAST", *[
+            w for n in range(500) for w in ("PREFIX", f"prefix{n:04}:")]))
+    yield "WATCH of 80 keys of 8 KB, and EXEC", nothing, nothing, (
+        Redis, "redis", resp("WATCH", *["k" * 8000 + f"{n:02}" for n in range(80)]) + resp("MULTI") + resp("EXEC"))
+    yield "SET, event to 4,000", event_listeners, nothing, redis("SET", "key", "value")
+    yield "SET of a key that 4,000 track", lambda server: (leave(server), events("")(server)), trackers(read="key"), redis(
+        "SET", "key", "value")
+    yield "SET of a key in the prefix of 4,000", leave, trackers("BCAST", "PREFIX", "k"), redis("SET", "key", "value")
+    yield "MGET of 1,000, each in the table of 4,000", nothing, nothing, redis("MGET", *names(1000))
+    yield "FLUSHALL, 100,000 tracked keys", leave, lambda server: (fill(FIELDS)(server), tracked(server)), redis("FLUSHALL")
+    yield "SET, event, 4,096 patterns of 1,000 bytes", leave, nothing, redis("SET", "short", "value")
+    yield "SET, event, the same and a key of 16 KB", patterns, nothing, redis("SET", "a" * 16_000, "value")
+    yield "PUBLISH, 4,096 patterns, a channel of 16 KB", nothing, nothing, redis("PUBLISH", "a" * 16_000, "value")
+    stored = packet(0x01, b"binary", bytes(8), value)
+    yield "binary set of 1 MB", lambda server: (leave(server), events("")(server)), nothing, binary(stored)
+    yield "binary get of 1 MB", nothing, nothing, binary(packet(0x00, b"binary"))
+    yield "binary append to 1 MB", nothing, lambda server: Binary(server.memcached).send(stored), binary(
+        packet(0x0E, b"binary", value=b"x"))
+    yield "binary getkq of 2,000", nothing, nothing, binary(*[packet(0x0D, b"p%d:%d" % (n % 900, n)) for n in range(2000)])
+    yield "binary gat of 2,000", nothing, nothing, binary(*[packet(0x1D, b"p%d:%d" % (n % 900, n), bytes(4)) for n in range(2000)])
+    yield "binary setq of 2,000", nothing, nothing, binary(*[packet(0x11, b"q%d" % n, bytes(8), b"x" * 100) for n in range(2000)])
+    yield "binary incrementq of 2,000", nothing, nothing, binary(*[
+        packet(0x15, b"c%d" % n, struct.pack("!QQI", 1, 0, 0)) for n in range(2000)])
+    yield "binary deleteq of 2,000", nothing, nothing, binary(*[packet(0x14, b"q%d" % n) for n in range(2000)])
+    yield "binary touch of 2,000", nothing, nothing, binary(*[packet(0x1C, b"p%d:%d" % (n % 900, n), bytes(4)) for n in range(2000)])
+    yield "binary stat", nothing, nothing, binary(packet(0x10))
+    yield "binary stat detail dump", nothing, nothing, binary(packet(0x10, b"detail dump"))
+    yield "binary flush", nothing, items, binary(packet(0x08, b"", bytes(4)))
+    yield "UDP: get of 1 MB", lambda server: Memcached(server.memcached).send(
+        b"set long 0 0 1000000\r\n" + value + b"\r\n"), nothing, udp(b"get long\r\n")
+    yield "UDP: 6,000 commands in a datagram", nothing, nothing, udp(b"mg none\r\n" * 6000)
     yield "flush_all", nothing, nothing, text(b"flush_all")
     yield "PURGE by tag, 20,000 pages, softly", pages, nothing, purge(
         "/", "Larder-Purge: tag", "Surrogate-Key: all", "Larder-Soft-Purge: 1")
@@ -380,7 +523,7 @@ def main():
     try:
         for name, once, before, (kind, port, data) in cases():
             chosen = re.search(options.only, name)
-            if chosen or once not in (clients, listeners):
+            if chosen or once not in (clients, listeners, patterns, event_listeners):
                 once(server)
             if not chosen:
                 continue

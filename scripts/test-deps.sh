@@ -14,7 +14,7 @@ as_root() {
 missing=()
 while read -r package; do
     dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,wordpress,clients,dashboard,lab}/packages.txt bench/packages.txt)
+done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,wordpress,clients,dashboard,lab,package}/packages.txt bench/packages.txt)
 # Node.js may come from elsewhere than Debian.
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
@@ -70,19 +70,36 @@ if [ ! -d "$http3/aioquic" ]; then
         --target "$http3" aioquic==1.2.0
 fi
 
+# A client of HTTP/2.
+http2=tests/.cache/http2
+if [ ! -d "$http2/httpx" ]; then
+    echo "installing: httpx"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore \
+        --target "$http2" 'httpx[http2]==0.28.1'
+fi
+
 # The conformance suite of HTTP/2; the authority of Let's Encrypt for tests of ACME, and its name server. They want Go 1.24;
 # Go from 1.21 on fetches that itself, Debian 12's does not.
+need_go() {
+    command -v go >/dev/null || as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go >/dev/null
+}
 pebble=github.com/letsencrypt/pebble/v2/cmd
 for module in github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible $pebble/pebble@v2.10.1 $pebble/pebble-challtestsrv@v2.10.1; do
     program=$(basename "${module%@*}")
     if [ ! -x "tests/.cache/go/bin/$program" ]; then
         echo "installing: $program"
-        if ! command -v go >/dev/null; then
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends golang-go >/dev/null
-        fi
+        need_go
         GOBIN="$PWD/tests/.cache/go/bin" go install "$module"
     fi
 done
+
+# Clients in Go, among them quic-go's.
+clients=tests/.cache/go/bin/clients
+if [ ! -x "$clients" ] || [ tests/clients/go/main.go -nt "$clients" ] || [ tests/clients/go/go.mod -nt "$clients" ]; then
+    echo "installing: clients in Go"
+    need_go
+    (cd tests/clients/go && go build -o ../../.cache/go/bin/clients .)
+fi
 
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "installing: cargo-deny"

@@ -46,7 +46,18 @@ pub fn binary() -> PathBuf {
 /// Runs the binary to its end; gives exit status, standard output and standard error.
 #[track_caller]
 pub fn run(args: &[&str]) -> (ExitStatus, String, String) {
-    let output = Command::new(binary()).args(args).stdin(Stdio::null()).output().unwrap();
+    finish(Command::new(binary()).args(args))
+}
+
+/// The same with this runtime directory, in which it looks for control sockets.
+#[track_caller]
+pub fn command_in(directory: &Path, args: &[&str]) -> (ExitStatus, String, String) {
+    finish(Command::new(binary()).args(args).env("RUNTIME_DIRECTORY", directory))
+}
+
+#[track_caller]
+fn finish(command: &mut Command) -> (ExitStatus, String, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status, text(&output.stdout), text(&output.stderr))
 }
@@ -103,6 +114,7 @@ impl Larder {
             .args(args)
             .envs(variables.iter().copied())
             .current_dir(scratch.path())
+            .env("RUNTIME_DIRECTORY", scratch.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -124,6 +136,13 @@ impl Larder {
             std::thread::sleep(std::time::Duration::from_millis(2));
         };
         Larder { child, addr, stderr, scratch }
+    }
+
+    /// A command of the binary that finds this Larder by its control socket, and no other; runs it
+    /// to its end.
+    #[track_caller]
+    pub fn command(&self, args: &[&str]) -> (ExitStatus, String, String) {
+        command_in(self.scratch.path(), args)
     }
 
     /// Where it serves HTTP.

@@ -216,10 +216,15 @@ impl Wire {
     /// Reads exactly `count` bytes of whatever comes next.
     #[track_caller]
     pub fn read_bytes(&mut self, count: usize) -> Vec<u8> {
+        self.try_read_bytes(count).unwrap_or_else(|e| panic!("waiting for {count} bytes: {e:?}"))
+    }
+
+    /// The same; an error where the connection ends before.
+    pub fn try_read_bytes(&mut self, count: usize) -> Result<Vec<u8>, WireError> {
         while self.buffer.len() < count {
-            self.more().unwrap_or_else(|e| panic!("waiting for {count} bytes: {e:?}"));
+            self.more()?;
         }
-        self.buffer.drain(..count).collect()
+        Ok(self.buffer.drain(..count).collect())
     }
 
     /// Reads chunks until at least `count` bytes of content have come; gives them all.

@@ -235,11 +235,19 @@ fn a_loop_of_deaths_is_slowed_down_told_and_refused_at_once() {
 
 #[test]
 fn an_application_over_http_gets_its_socket_as_systemd_hands_it_over() {
+    over_http(&format!("listen = {}", free_port()));
+}
+
+#[test]
+fn an_application_over_http_may_have_a_unix_socket() {
+    over_http("");
+}
+
+fn over_http(listen: &str) {
     let scratch = Scratch::new("python");
     let script = scratch.write("app.py", PYTHON);
-    let port = free_port();
     let config = format!(
-        "[[app]]\nname = \"py\"\nprotocol = \"http\"\nlisten = {port}\nready = \"/up\"\ncommand = \
+        "[[app]]\nname = \"py\"\nprotocol = \"http\"\n{listen}\nready = \"/up\"\ncommand = \
          [\"/usr/bin/python3\", \"-u\", \"{}\"]\n[[site]]\norigin = \"app:py\"\n",
         script.display()
     );
@@ -388,7 +396,6 @@ fn mistakes_of_the_configuration_are_told() {
         ("[[app]]\nname = \"x\"\n", "command"),
         ("[[app]]\nname = \"x\"\ncommand = []\n", "expected a program"),
         (&format!("{true_app}{true_app}"), "two applications of the name"),
-        ("[[app]]\nname = \"x\"\ncommand = \"true\"\nprotocol = \"http\"\n", "listens on a port"),
         ("[[app]]\nname = \"x\"\ncommand = \"true\"\nuser = \"no-such-user\"\n", "no user"),
         ("[[app]]\nname = \"x\"\ncommand = \"true\"\nlisten = \"x\"\n", "expected \"auto\""),
     ] {

@@ -547,7 +547,7 @@ fn what_is_typed_wrong_is_refused_in_clear_words() {
     let at = format!("127.0.0.1:{}", free_port());
     for (words, code, expected) in [
         (vec!["http"], 2, "<URL>"),
-        (vec!["http", "https://example.org/"], 2, "TLS"),
+        (vec!["http", "http://127.0.0.1:1/", "--http3"], 2, "https"),
         (vec!["http", "http:///"], 2, "expected an URL"),
         (vec!["http", "http://127.0.0.1:1/", "http://127.0.0.1:2/"], 2, "--connect"),
         (vec!["http", "http://127.0.0.1:1/", "--limit", "p99<5"], 2, "expected a figure"),

@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Larder, Php, Scratch, get, get_with, wait_until};
+use larder_tests::wire::WireError;
+use larder_tests::{Larder, Papers, Php, Scratch, Wire, get, get_with, wait_until};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+/// Lines behind those of an origin: no file is kept open.
+const NOT_KEPT: &str = "[http]\nlisten = \"127.0.0.1:0\"\nopen_files = 0\n";
 
 fn site(scratch: &Scratch, lines: &str) -> Larder {
     Larder::site_with_origin(&format!("url = \"files:{}\"\n{lines}", scratch.path().display()))
@@ -39,28 +43,35 @@ fn a_directory_is_a_site() {
 }
 
 #[test]
-fn a_file_is_stored_and_a_change_is_seen() {
+fn a_file_is_kept_and_a_change_is_seen() {
     let scratch = Scratch::new("files");
     scratch.write("a.txt", "first");
     let larder = site(&scratch, "");
     wait_until("a hit", || get(larder.addr(), "/a.txt").is_hit());
-    scratch.write("a.txt", "second");
+    scratch.write("new", "second");
+    std::fs::rename(scratch.file("new"), scratch.file("a.txt")).unwrap();
     wait_until("the change", || get(larder.addr(), "/a.txt").text() == "second");
     std::fs::remove_file(scratch.file("a.txt")).unwrap();
     wait_until("the end", || get(larder.addr(), "/a.txt").status == 404);
-    // Unchanged, it is validated, and stays.
+}
+
+/// Where files are not kept open, and where rules change requests or answers.
+#[test]
+fn a_file_that_is_not_kept_open_is_stored_and_validated() {
+    let scratch = Scratch::new("files");
     scratch.write("b.txt", "same");
+    let larder = site(&scratch, NOT_KEPT);
     get(larder.addr(), "/b.txt").assert_status(200);
     wait_until("a validation", || get(larder.addr(), "/b.txt").cache_status_has("fwd-status=304"));
     assert_eq!(get(larder.addr(), "/b.txt").text(), "same");
 }
 
 #[test]
-fn large_files_are_streamed_and_not_stored() {
+fn large_files_are_streamed_and_not_stored_where_they_are_not_kept_open() {
     let scratch = Scratch::new("files");
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(scratch.file("large"), &bytes).unwrap();
-    let larder = site(&scratch, "");
+    let larder = site(&scratch, NOT_KEPT);
     for _ in 0..3 {
         let answer = get(larder.addr(), "/large");
         assert!(answer.body == bytes && !answer.is_hit());
@@ -130,8 +141,12 @@ fn what_is_not_served() {
         assert!(!answer.text().contains("secret"), "{path}");
     }
     assert_eq!(get(larder.addr(), "/inside").text(), "plain");
+    symlink("/dev/zero", scratch.file("device")).unwrap();
     let follows = site(&scratch, "symlinks = \"follow\"\n");
     assert_eq!(get(follows.addr(), "/link").text(), "secret");
+    for path in ["/device", "/pipe", "/socket"] {
+        assert_eq!(get(follows.addr(), path).status, 404, "{path}");
+    }
 }
 
 #[test]
@@ -185,4 +200,180 @@ fn files_beside_scripts() {
     let mut wire = larder.connect();
     wire.send("POST /style.css HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     wire.read().assert_status(405);
+}
+
+#[test]
+fn lifetimes_by_type() {
+    let scratch = Scratch::new("files");
+    for name in ["a.png", "a.css", "a.txt"] {
+        scratch.write(name, name);
+    }
+    let larder = site(&scratch, "expires = [\"image/* 30d\", \"text/css 1h\"]\n");
+    for (target, expected) in
+        [("/a.png", Some("max-age=2592000")), ("/a.css", Some("max-age=3600")), ("/a.txt", None)]
+    {
+        for _ in 0..2 {
+            assert_eq!(get(larder.addr(), target).get("cache-control"), expected, "{target}");
+        }
+    }
+    let none = site(&scratch, &format!("expires = \"1m\"\n{NOT_KEPT}"));
+    assert_eq!(get(none.addr(), "/a.txt").get("cache-control"), Some("max-age=60"));
+}
+
+#[test]
+fn directories_are_listed_where_that_is_wanted() {
+    let scratch = Scratch::new("files");
+    std::fs::create_dir(scratch.file("sub")).unwrap();
+    for name in ["<b>&\"'.txt", ".hidden", "a:b", "sub/file"] {
+        scratch.write(name, "content");
+    }
+    std::fs::write(scratch.path().join(OsStr::from_bytes(b"\xff")), "content").unwrap();
+    symlink("/etc/passwd", scratch.file("outside")).unwrap();
+    let off = site(&scratch, "");
+    assert_eq!(get(off.addr(), "/").status, 404);
+    let on = site(&scratch, "listing = true\n");
+    let list = get(on.addr(), "/");
+    assert_eq!((list.status, list.get("content-type")), (200, Some("text/html; charset=utf-8")));
+    for part in [
+        "<a href=\"./%3Cb%3E%26%22%27.txt\">&lt;b&gt;&amp;&quot;&#39;.txt</a>",
+        "<a href=\"./sub/\">sub/</a>",
+        "<a href=\"./a%3Ab\">a:b</a>",
+        "<a href=\"./%FF\">\u{fffd}</a>",
+    ] {
+        assert!(list.text().contains(part), "{part}: {}", list.text());
+    }
+    for part in ["hidden", "outside", "<b>", "../"] {
+        assert!(!list.text().contains(part), "{part}: {}", list.text());
+    }
+    assert_eq!(get(on.addr(), "/%FF").text(), "content");
+    assert!(get(on.addr(), "/sub/").text().contains("<a href=\"../\">"));
+    assert_eq!(get(on.addr(), "/sub").status, 301);
+    let head = on.connect().ask("HEAD", "/", &["Host: a"]);
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+/// Paths that lead to nothing, whatever they look like.
+#[test]
+fn paths_of_all_kinds() {
+    let scratch = Scratch::new("files");
+    std::fs::create_dir_all(scratch.file("sub/.hidden")).unwrap();
+    for name in ["plain", "sub/plain", "sub/.hidden/file", "dots..", "a b", "100%"] {
+        scratch.write(name, name);
+    }
+    let mut before = "plain".to_owned();
+    for n in 0..50 {
+        symlink(&before, scratch.file(&format!("link{n}"))).unwrap();
+        before = format!("link{n}");
+    }
+    symlink("loop", scratch.file("loop")).unwrap();
+    let larder = site(&scratch, "");
+    for round in 0..2 {
+        for (path, text) in [
+            ("/plain", "plain"),
+            ("/plain?a=b", "plain"),
+            ("/%70lain", "plain"),
+            ("/dots..", "dots.."),
+            ("/a%20b", "a b"),
+            ("/100%25", "100%"),
+            ("/link5", "plain"),
+        ] {
+            assert_eq!(get(larder.addr(), path).text(), text, "{path}, {round}");
+        }
+        let (long, longer) = ("x".repeat(300), "y/".repeat(3000));
+        for path in [
+            "//plain",
+            "/sub//plain",
+            "/sub/../plain",
+            "/sub/./plain",
+            "/./plain",
+            "/plain/",
+            "/plain%00",
+            "/plain%00.html",
+            "/plain.",
+            "/plain%2f",
+            "/sub%2fplain",
+            "/sub/.hidden/file",
+            "/%2e%2e/plain",
+            "/link49",
+            "/loop",
+            "/sub/",
+            "/dots...",
+            &format!("/{long}"),
+            &format!("/{longer}"),
+        ] {
+            let answer = get(larder.addr(), path);
+            assert!(matches!(answer.status, 400 | 404), "{path}, {round}: {answer:?}");
+        }
+    }
+}
+
+/// As root every file can be read.
+#[test]
+fn a_file_that_may_not_be_read_is_403() {
+    let scratch = Scratch::new("files");
+    scratch.write("file", "secret");
+    scratch.write("file.gz", "s");
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let larder = site(&scratch, "");
+    assert_eq!(get(larder.addr(), "/file").text(), "secret");
+    std::fs::set_permissions(scratch.file("file"), std::fs::Permissions::from_mode(0)).unwrap();
+    if std::fs::read(scratch.file("file")).is_ok() {
+        return;
+    }
+    wait_until("the permission", || get(larder.addr(), "/file").status == 403);
+}
+
+#[test]
+fn the_root_may_be_a_link_that_is_changed() {
+    let scratch = Scratch::new("files");
+    for release in ["one", "two"] {
+        std::fs::create_dir(scratch.file(release)).unwrap();
+        scratch.write(&format!("{release}/file"), release);
+    }
+    symlink("one", scratch.file("current")).unwrap();
+    let larder = Larder::site_with_origin(&format!(
+        "url = \"files:{}\"\ncheck = \"1d\"\n",
+        scratch.file("current").display()
+    ));
+    assert_eq!(get(larder.addr(), "/file").text(), "one");
+    symlink("two", scratch.file("next")).unwrap();
+    std::fs::rename(scratch.file("next"), scratch.file("current")).unwrap();
+    wait_until("the other release", || get(larder.addr(), "/file").text() == "two");
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_sent_ends_the_connection() {
+    let scratch = Scratch::new("files");
+    let papers = Papers::issue();
+    let (cert, key) = (papers.path("server.pem"), papers.path("server.key"));
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[http]\nlisten = \"127.0.0.1:0\"\n[https]\nlisten = \
+         \"127.0.0.1:0\"\ncertificates = [{{ cert = \"{cert}\", key = \"{key}\" \
+         }}]\n[[site]]\norigin = \"files:{}\"\n",
+        scratch.path().display()
+    ));
+    for tls in [false, true] {
+        let file = std::fs::File::create(scratch.file("large")).unwrap();
+        file.set_len(50_000_000).unwrap();
+        wait_until("the file", || {
+            larder.connect().ask("HEAD", "/large", &["Host: a"]).get("content-length")
+                == Some("50000000")
+        });
+        let mut wire = if tls {
+            Wire::connect_tls(larder.face("https"), &papers.client(), "127.0.0.1")
+        } else {
+            Wire::connect_narrow(larder.addr())
+        };
+        wire.send_get("/large", &["Host: a"]);
+        wire.read_head();
+        wire.read_bytes(100_000);
+        file.set_len(1000).unwrap();
+        let rest = wire.try_read_bytes(50_000_000 - 100_000);
+        assert!(matches!(rest, Err(WireError::Truncated(_))), "{:?}", rest.map(|all| all.len()));
+        wait_until("the shorter file", || {
+            let mut wire = larder.connect();
+            let answer = wire.send_get("/large", &["Host: a"]).try_read_for("GET");
+            answer.is_ok_and(|answer| answer.body == vec![0; 1000])
+        });
+    }
 }

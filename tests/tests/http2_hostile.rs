@@ -193,6 +193,40 @@ fn nothing_is_smuggled_to_the_origin() {
     assert_eq!(figure(&larder, "http2_malformed"), cases.len() as u64);
 }
 
+/// RFC 9113 section 8.1.1: the sum of all DATA is what Content-Length says.
+#[test]
+fn a_body_of_another_length_than_announced_ends_its_stream_alone() {
+    let origin = Origin::start(|seen, reply| {
+        reply.ok(&[], seen.body.len().to_string());
+    });
+    let larder = larder(&origin);
+    let head = |stream, length| {
+        let pseudo = [(":method", "POST"), (":scheme", "http"), (":authority", "a")];
+        let mut head = request(
+            stream,
+            &[&pseudo[..], &[(":path", "/up"), ("content-length", length)]].concat(),
+        );
+        head[4] = 4;
+        head
+    };
+    let (data, end) = (|stream| frame(0, 0, stream, b"four"), |stream| frame(0, 1, stream, b""));
+    let mut raw = Raw::connect(larder.addr());
+    raw.send(&[head(1, "5"), data(1), end(1)]);
+    raw.send(&[head(3, "3"), data(3), end(3)]);
+    raw.send(&[head(5, "4"), data(5), data(5), end(5)]);
+    // Trailers end a body too.
+    let mut trailers = request(7, &[("x-a", "b")]);
+    trailers[4] = 5;
+    raw.send(&[head(7, "5"), data(7), trailers]);
+    raw.send(&[frame(7, 0, 0, &[0; 8])]);
+    let (goaways, resets) = raw.ends();
+    assert_eq!(resets, vec![1; 4], "each is reset as malformed");
+    assert!(goaways.iter().all(|code| *code == 0), "{goaways:?}");
+    assert_eq!(figure(&larder, "http2_malformed"), 4);
+    // An origin that began to get one of these got no whole request.
+    assert!(origin.requests().iter().all(|seen| seen.body.is_empty()), "{:?}", origin.requests());
+}
+
 #[test]
 fn small_uploads_side_by_side_do_not_wait_for_each_other() {
     let origin = Origin::start(|seen, reply| {

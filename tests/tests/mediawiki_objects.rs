@@ -4,8 +4,8 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Larder, Visitor};
 use larder_tests::mediawiki::{HOST, Wiki};
+use larder_tests::{Larder, Visitor};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 

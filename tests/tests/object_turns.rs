@@ -5,8 +5,11 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Larder, Resp, Talk, redis::command, wait_until};
-use std::net::TcpStream;
+use larder_tests::{Larder, Memcached, Resp, Talk, redis::command, wait_until};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Pairs of a slow command and one that counts it: fewer commands than a turn has without slow
 /// ones.
@@ -109,4 +112,101 @@ fn slow_memcached_commands_in_one_write_are_done_in_turns() {
         };
         site.serves_others(slow.trim_end(), send, count, reset);
     }
+}
+
+/// A client that sends without a pause, and takes all answers, until it is dropped.
+struct Streaming {
+    stream: TcpStream,
+    /// Bytes of answers.
+    answered: Arc<AtomicU64>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Streaming {
+    fn start(addr: SocketAddr, batch: Vec<u8>) -> Streaming {
+        let stream = TcpStream::connect(addr).unwrap();
+        let (mut sends, mut reads) = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
+        let answered = Arc::<AtomicU64>::default();
+        let counted = answered.clone();
+        let threads = vec![
+            std::thread::spawn(move || while sends.write_all(&batch).is_ok() {}),
+            std::thread::spawn(move || {
+                let mut answers = vec![0; 256 * 1024];
+                while let Ok(1..) = reads.read(&mut answers).inspect(|n| {
+                    counted.fetch_add(*n as u64, Relaxed);
+                }) {}
+            }),
+        ];
+        Streaming { stream, answered, threads }
+    }
+
+    fn wait_for_more(&self) {
+        let before = self.answered.load(Relaxed);
+        wait_until("more answers", || self.answered.load(Relaxed) > before);
+    }
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[test]
+fn clients_that_send_without_a_pause_keep_nobody_out() {
+    let mut site = Site::start();
+    let value = "v".repeat(10_000);
+    assert_eq!(site.redis.ask(&["SET", "value", &value]).text(), "OK");
+    site.memcached.expect(format!("set value 0 0 10000\r\n{value}\r\n"), "STORED\r\n");
+    let (redis, memcached) = (site.larder.face("redis"), site.larder.face("memcached"));
+    let get = [&[0x80, 0, 0, 5][..], &[0; 7], &[5], &[0; 12], b"value"].concat();
+    for (addr, batch) in [
+        (redis, command(&["GET", "value"]).repeat(100)),
+        (redis, command(&["SET", "value", &value]).repeat(100)),
+        (redis, b"PING\r\n".repeat(1000)),
+        (memcached, b"get value\r\n".repeat(100)),
+        (memcached, b"mn\r\n".repeat(1000)),
+        (memcached, get.repeat(100)),
+    ] {
+        let streaming: Vec<_> = (0..3).map(|_| Streaming::start(addr, batch.clone())).collect();
+        streaming.iter().for_each(Streaming::wait_for_more);
+        for _ in 0..20 {
+            assert_eq!(site.redis.ask(&["GET", "value"]).text(), value);
+            site.memcached.expect("incr none 1\r\n", "NOT_FOUND\r\n");
+        }
+        streaming.iter().for_each(Streaming::wait_for_more);
+    }
+}
+
+#[test]
+fn a_flood_of_datagrams_keeps_nobody_out() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let server = Memcached::larder(&["-t", "1", "-U", &port]);
+    let mut other = server.connect();
+    other.expect(format!("set large 0 0 500000\r\n{}\r\n", "v".repeat(500_000)), "STORED\r\n");
+    let done = AtomicBool::new(false);
+    let frame = [0, 1, 0, 0, 0, 1, 0, 0];
+    // Many commands, a large answer, and nothing at all.
+    let datagrams = [b"mg none\r\n".repeat(5000), b"get large\r\n".to_vec(), Vec::new()]
+        .map(|commands| [&frame[..], &commands].concat());
+    std::thread::scope(|scope| {
+        for datagram in &datagrams {
+            scope.spawn(|| {
+                let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                socket.connect(format!("127.0.0.1:{port}")).unwrap();
+                while !done.load(Relaxed) {
+                    // The socket may be full.
+                    let _ = socket.send(datagram);
+                }
+            });
+        }
+        wait_until("datagrams to be answered", || other.stat("cmd_meta") != "0");
+        for _ in 0..100 {
+            other.expect("incr none 1\r\n", "NOT_FOUND\r\n");
+        }
+        done.store(true, Relaxed);
+    });
 }

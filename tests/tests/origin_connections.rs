@@ -338,3 +338,44 @@ fn a_reset_completes_nothing() {
         }
     }
 }
+
+/// A server on a unix socket: requests, kept connections, and one that has died.
+#[test]
+fn an_origin_may_listen_on_a_unix_socket() {
+    let scratch = larder_tests::Scratch::new("unix");
+    let path = scratch.file("http.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let connections = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counted = connections.clone();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let number = counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            // Two requests for each connection.
+            for request in 0..2 {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    head.push(byte[0]);
+                }
+                let head = String::from_utf8(head).unwrap();
+                let host = head.lines().find(|line| line.starts_with("host:")).unwrap();
+                let body = format!("{number}.{request} {host}");
+                let length = body.len();
+                let field = "Cache-Control: no-store";
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\n{field}\r\nContent-Length: {length}\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    let url = format!("http+unix:{}", path.display());
+    let larder = Larder::with_config(&format!("threads = 1\n[[site]]\norigin = \"{url}\"\n"));
+    for expected in ["0.0", "0.1", "1.0", "1.1", "2.0"] {
+        let answer = get(larder.addr(), "/");
+        assert_eq!(answer.text(), format!("{expected} host: site.test"));
+    }
+    larder.usr1();
+    wait_until("the figures", || larder.stderr().contains(&url));
+    drop(scratch);
+}

@@ -474,3 +474,17 @@ fn shutdown_ends_a_program_that_is_nothing_but_a_redis() {
     assert_eq!(talk.send("SHUTDOWN\r\n").rest(), b"");
     wait_until("it to be gone", || TcpStream::connect(larder.addr()).is_err());
 }
+
+/// A server without a password where one was meant would be open to all.
+#[test]
+fn a_password_that_is_missing_on_the_command_line_starts_nothing() {
+    for options in [&["--requirepass"][..], &["--requirepass", "--port", "0"]] {
+        let output = std::process::Command::new(larder_tests::larder::binary())
+            .args(["redis", "--port", "0"])
+            .args(options)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains("a password"), "{options:?}: {told}");
+    }
+}

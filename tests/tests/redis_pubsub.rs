@@ -122,3 +122,99 @@ fn others_are_served_while_many_channels_are_listed_and_patterns_compared() {
     drop(listeners);
     wait_until("the patterns to be left", || client.say("PUBSUB NUMPAT") == "0");
 }
+
+/// An event once compared its channel with all patterns in one step.
+#[test]
+fn others_are_served_while_an_event_is_compared_with_long_patterns() {
+    let larder = one_worker();
+    let mut listener = larder.connect();
+    // Of several stars only the last is moved: each comparison once took the product of the lengths.
+    let patterns: Vec<_> =
+        (0..500).map(|number| format!("*{}b{number}", "a".repeat(1000))).collect();
+    listener.send(command(&words(&["PSUBSCRIBE"], &patterns)));
+    patterns.iter().for_each(|_| drop(listener.reply()));
+    assert_eq!(larder.connect().say("CONFIG SET notify-keyspace-events KA"), "OK");
+    larder.serves_others_during(&[], &format!("SET {} value", "a".repeat(16_000)));
+}
+
+/// Keyspace events and invalidations were delivered to all their receivers in one step.
+#[test]
+fn others_are_served_while_a_crowd_is_told_of_a_write() {
+    let larder = one_worker();
+    assert_eq!(larder.connect().say("CONFIG SET notify-keyspace-events Eg"), "OK");
+    for (join, write) in [
+        (&["SUBSCRIBE __keyevent@0__:del"][..], "DEL k"),
+        (&["HELLO 3", "CLIENT TRACKING ON", "GET k"], "SET k new"),
+        (&["HELLO 3", "CLIENT TRACKING ON BCAST PREFIX k"], "SET k new"),
+        (&["HELLO 3", "CLIENT TRACKING ON"], "FLUSHALL"),
+    ] {
+        let _crowd: Vec<_> = (0..8000)
+            .map(|_| {
+                let mut client = larder.connect();
+                join.iter().for_each(|line| drop(client.say(line)));
+                client
+            })
+            .collect();
+        let prepare = if write == "DEL k" { &["SET k 1"][..] } else { &[] };
+        larder.serves_others_during(prepare, write);
+    }
+}
+
+/// The rest of a delivery follows the command, and keeps its place before what comes later.
+#[test]
+fn events_of_one_client_reach_a_crowd_in_their_order() {
+    const WRITES: usize = 20;
+    let larder = one_worker();
+    let mut writer = larder.connect();
+    assert_eq!(writer.say("CONFIG SET notify-keyspace-events E$"), "OK");
+    let mut crowd = crowd(&larder, "PSUBSCRIBE __keyevent@0__:s*");
+    let set = |at| command(&["SET", &format!("key{at}"), "x"]);
+    let transaction: Vec<_> = (WRITES..2 * WRITES).map(set).collect();
+    let plain: Vec<_> = (0..WRITES).map(set).collect();
+    writer.send([plain.concat(), command(&["MULTI"]), transaction.concat()].concat());
+    writer.send(command(&["EXEC"]));
+    (0..2 * WRITES + 1).for_each(|_| drop(writer.reply()));
+    assert_eq!(writer.reply().items().len(), WRITES);
+    for client in &mut crowd {
+        for at in 0..2 * WRITES {
+            assert_eq!(client.reply().items()[3].text(), format!("key{at}"));
+        }
+    }
+}
+
+#[test]
+fn the_list_of_a_crowd_is_whole_and_its_memory_is_counted() {
+    let larder = Redis::larder(&["--threads", "1", "--memory", "64MiB"]);
+    let mut crowd = crowd_of(1500, &larder, &format!("CLIENT SETNAME {}", "n".repeat(1000)));
+    for client in &mut crowd {
+        for library in ["LIB-NAME", "LIB-VER"] {
+            client.say(&format!("CLIENT SETINFO {library} {}", "n".repeat(1000)));
+        }
+    }
+    let mut client = larder.connect();
+    let before = larder.usage().peak_rss;
+    let list = client.say("CLIENT LIST");
+    assert_eq!(list.lines().count(), crowd.len() + 1);
+    // Once, and not a second time as it is answered.
+    let grown = larder.usage().peak_rss - before;
+    assert!(grown < list.len() as u64 * 3 / 2, "{grown} bytes for a list of {}", list.len());
+    client.say("HELLO 3");
+    let list = client.say("CLIENT LIST");
+    assert_eq!(list.lines().count(), crowd.len() + 1);
+    client.say("MULTI");
+    client.say("CLIENT LIST");
+    client.say("PING");
+    client.send(command(&["EXEC"]));
+    let answers = client.reply();
+    assert_eq!(answers.items()[0].text().lines().count(), crowd.len() + 1);
+    assert_eq!(answers.items()[1].text(), "PONG");
+}
+
+#[test]
+fn monitors_have_a_largest_number() {
+    let larder = one_worker();
+    let mut monitors = crowd_of(64, &larder, "MONITOR");
+    assert_eq!(larder.connect().say("MONITOR"), "ERR too many clients in MONITOR");
+    monitors.pop();
+    wait_until("a place among the monitors", || larder.connect().say("MONITOR") == "OK");
+}

@@ -324,9 +324,10 @@ fn commands_without_keys_take_a_thousand_words() {
     let prefixed = prefixes.iter().take(500).flat_map(|prefix| ["PREFIX", prefix.as_str()]);
     let answer = client.ask(&tracked.into_iter().chain(prefixed.clone()).collect::<Vec<_>>());
     assert_eq!(answer.text(), "OK", "500 prefixes are 1,004 words");
-    let long = "p".repeat(100_000);
+    let (long, longer) = ("p".repeat(40_000), "q".repeat(40_000));
     let mut other = larder.connect();
-    let refused = other.ask(&["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", &long]);
+    let two = ["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", &long, "PREFIX", &longer];
+    let refused = other.ask(&two);
     assert_eq!(refused.text(), "ERR the prefixes are too long");
 }
 
@@ -437,4 +438,44 @@ fn a_random_key_is_found_among_many_of_another_database() {
     (0..20).for_each(|_| assert_eq!(client.say("RANDOMKEY"), "one"));
     client.say("SELECT 0");
     assert!(names.contains(&client.say("RANDOMKEY")));
+}
+
+/// ECHO of 50 MB was copied at once, and a key of 50 MB hashed several times.
+#[test]
+fn only_values_may_be_long() {
+    let larder = one_worker();
+    let mut client = larder.connect();
+    let long = "x".repeat(5 << 20);
+    for (words, most) in [
+        (&["ECHO", &long][..], 1 << 20),
+        (&["PING", &long], 1 << 20),
+        (&["PUBLISH", "news", &long], 4 << 20),
+        (&["EVAL", "return 1", "1", "key", &long], 4 << 20),
+        (&["EVAL", &long, "0"], 4 << 20),
+        (&["HSET", "hash", "field", &long], 4 << 20),
+        (&["GET", &long], 65_536),
+        (&["SET", &long, "value"], 65_536),
+        (&["MSET", "key", "value", &long, "value"], 65_536),
+        (&["CLIENT", "LIST", "TYPE", &long], 65_536),
+        (&["CLIENT", "SETNAME", &long], 65_536),
+        (&["CONFIG", "SET", &long, "1"], 65_536),
+        (&["SUBSCRIBE", &long], 65_536),
+    ] {
+        let name = words[0].to_lowercase();
+        let error = format!("ERR an argument of '{name}' is longer than {most} bytes");
+        assert_eq!(client.ask(words).text(), error);
+    }
+    // The next command is whole, and a transaction knows of the refusal.
+    assert_eq!(client.ask(&["ECHO", &long[..1 << 20]]).text().len(), 1 << 20);
+    assert!(client.ask(&["NOBODY", &long]).text().starts_with("ERR unknown command 'NOBODY'"));
+    assert_eq!(client.ask(&["SET", "key", &long]).text(), "OK");
+    for (refused, error) in [
+        (&["GET", &long][..], "ERR an argument of 'get' is longer than 65536 bytes"),
+        (&["SET", "key", &long], "OOM the transaction is too large"),
+    ] {
+        client.say("MULTI");
+        assert_eq!(client.ask(refused).text(), error);
+        assert!(client.say("EXEC").starts_with("EXECABORT "));
+    }
+    assert_eq!(client.say("STRLEN key"), long.len().to_string());
 }

@@ -382,7 +382,7 @@ fn wrong_usage_is_said() {
         &["top", "--alarm", "speed=1"],
         &["top", "--sort", "colour"],
         &["top", "127.0.0.1:1"],
-        &["log", "unix:/x"],
+        &["log", "memcached://y"],
         &["hist", "memcached://x"],
     ] {
         let (status, out, err) = run(args);

@@ -31,6 +31,10 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Take pages out of a running server
     Purge(PurgeArgs),
+    /// Have a running server read its configuration again
+    Reload(OrderArgs),
+    /// Stop a running server: requests under way finish
+    Stop(OrderArgs),
     /// Watch several caches live: Larder, memcached, Redis
     Top(larder_top::TopArgs),
     /// Watch requests as they are answered
@@ -57,6 +61,12 @@ pub(crate) enum Command {
     Docs {
         /// Which
         page: DocsPage,
+    },
+    /// Write man pages, and completions for bash, zsh and fish, into a directory
+    #[command(hide = true)]
+    Generate {
+        /// The directory
+        directory: PathBuf,
     },
 }
 
@@ -115,6 +125,10 @@ pub(crate) struct ServeArgs {
     admin: Vec<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
+    #[arg(long, value_name = "NAME", help = flag_help("--user"))]
+    user: Option<String>,
+    #[arg(long, value_name = "NAME", help = flag_help("--group"))]
+    group: Option<String>,
     #[arg(long, value_name = "N", help = flag_help("--threads"))]
     threads: Option<String>,
     #[arg(long, value_name = "PATH|-", help = flag_help("--access-log"))]
@@ -131,6 +145,8 @@ impl ServeArgs {
             config: self.config.clone(),
             memory: self.memory.clone(),
             threads: self.threads.clone(),
+            user: self.user.clone(),
+            group: self.group.clone(),
             http: self.http.clone(),
             https: self.https.clone(),
             http3: self.http3,
@@ -172,6 +188,14 @@ impl CheckArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Exit code: 0 done, 1 not done.")]
+pub(crate) struct OrderArgs {
+    /// The server: its process ID or its control socket [default: your only Larder on this machine]
+    #[arg(value_name = "PID|PATH")]
+    pub(crate) server: Option<String>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct CertificatesArgs {
     /// Configuration file [default: larder.toml, where there is one]
     #[arg(long, value_name = "FILE")]
@@ -205,7 +229,8 @@ fn demo_delay(text: &str) -> Result<Duration, String> {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Exit code: 0 something was purged, 1 nothing was there, 2 wrong usage, 3 \
-                        refused, 4 server not reached.\n\nA site says who may purge: `purge = { \
+                        refused, 4 server not reached.\n\nOn the machine of the server, \
+                        its user and root need no permission. Else a site says who may purge: `purge = { \
                         from = [\"127.0.0.1\"], token_file = \"purge.token\" }`.")]
 pub(crate) struct PurgeArgs {
     /// The page to purge, as visitors ask for it
@@ -227,11 +252,11 @@ pub(crate) struct PurgeArgs {
     /// Mark as stale instead: asked for anew, served meanwhile where grace allows
     #[arg(long)]
     pub(crate) soft: bool,
-    /// Address of the server
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub(crate) server: String,
-    /// Use the admin interface there, with its token [default: PURGE requests to --server;
-    /// 127.0.0.1:8081 for --ban]
+    /// Send PURGE requests to the server at this address [default: your Larder on this machine, by
+    /// its control socket; else 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) server: Option<String>,
+    /// Use the admin interface there, with its token, or the control socket `unix:PATH`
     #[arg(long, value_name = "ADDR", conflicts_with = "server")]
     pub(crate) admin: Option<String>,
     /// A file with the token

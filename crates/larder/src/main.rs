@@ -2,15 +2,19 @@
 
 mod acme;
 mod app;
+mod ask;
 mod certificates;
 mod check;
 mod cli;
 mod config;
+mod control;
 mod demo;
 mod docs;
 mod exit;
 mod fleet;
+mod generate;
 mod getopt;
+mod identity;
 mod lab;
 mod launch;
 mod memcached;
@@ -19,6 +23,7 @@ mod redis;
 mod serve;
 mod signals;
 mod spawn_fcgi;
+mod systemd;
 
 use std::{
     path::{Path, PathBuf},
@@ -51,9 +56,15 @@ fn main() -> ExitCode {
         cli::Command::Serve(args) => serve::run(&args.flags()),
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Purge(args) => purge::run(&args),
-        cli::Command::Top(args) => larder_top::top(&args),
-        cli::Command::Log(args) => larder_top::log(&args),
-        cli::Command::Hist(args) => larder_top::hist(&args),
+        cli::Command::Reload(args) => control::reload(&args),
+        cli::Command::Stop(args) => control::stop(&args),
+        cli::Command::Top(args) => larder_top::top(&args, &control::found()),
+        cli::Command::Log(args) => {
+            control::only_for("log", args.names_server(), |local| larder_top::log(&args, local))
+        }
+        cli::Command::Hist(args) => {
+            control::only_for("hist", args.names_server(), |local| larder_top::hist(&args, local))
+        }
         cli::Command::Bench(_) | cli::Command::Slow(_) | cli::Command::Lab(_) => lab::run(),
         cli::Command::Fleet(command) => fleet::run(&command),
         cli::Command::Check(args) => check::run(&args.flags()),
@@ -62,6 +73,7 @@ fn main() -> ExitCode {
         cli::Command::SpawnFcgi(_) => spawn_fcgi::run(&own_flags(2)),
         cli::Command::Redis(_) => redis::run(&own_flags(2)),
         cli::Command::Docs { page } => docs::run(page),
+        cli::Command::Generate { directory } => generate::run(&directory),
     }
 }
 

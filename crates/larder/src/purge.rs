@@ -1,32 +1,32 @@
-//! `larder purge`: purges pages of a running server. A tiny HTTP client on std: one request, one
-//! answer, bounded.
+//! `larder purge`: purges pages of a running server.
 
 mod order;
 
-use std::{
-    fmt::Write as _,
-    io::{self, Read, Write},
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{fmt::Write as _, process::ExitCode};
 
 use crate::{
+    ask::{self, Answer},
     cli::PurgeArgs,
     config::{TOKEN_BYTES, bounded, value},
-    exit,
+    control, exit,
 };
 
-/// Time limit for the connection.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit for the whole answer: the time to purge a tag depends on the tagged pages.
-const ANSWER: Duration = Duration::from_secs(60);
-/// An answer to a purge is short; the rest is not read.
-const ANSWER_BYTES: usize = 64 << 10;
+/// The server where none is named and none of this user answers on its control socket.
+const SERVER: &str = "127.0.0.1:8080";
 
 /// Purges and prints the result.
 pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
-    let admin = args.admin.as_deref().or(args.ban.as_ref().map(|_| order::ADMIN));
+    // A token is for a server that is asked over the network.
+    let named = args.admin.is_some() || args.server.is_some() || args.token_file.is_some();
+    let local = match if named { Ok(None) } else { control::only() } {
+        Ok(local) => local.map(|path| format!("unix:{}", path.display())),
+        Err(message) => {
+            eprintln!("larder purge: {message}\nFor example: larder purge --admin unix:PATH ...");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    let admin = args.admin.as_deref().or(local.as_deref());
+    let admin = admin.or(args.ban.as_ref().map(|_| order::ADMIN));
     let bytes = match admin {
         Some(admin) => order::bytes(args, admin),
         None => Request::from_args(args).map(|request| request.to_bytes()),
@@ -38,8 +38,8 @@ pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
             return ExitCode::from(exit::USAGE);
         }
     };
-    let server = admin.unwrap_or(&args.server);
-    match send(server, &bytes) {
+    let server = admin.or(args.server.as_deref()).unwrap_or(SERVER);
+    match ask::send(server, &bytes) {
         Ok(answer) if admin.is_some() => order::report(&answer, server, args.soft),
         Ok(answer) => report(&answer, server, args.soft),
         Err(error) => {
@@ -107,9 +107,13 @@ impl Request {
         let url = args.url.as_ref().or(args.prefix.as_ref());
         let (secure, host, target) = match url {
             Some(url) => split_url(url)?,
-            None => {
-                (false, args.host.clone().unwrap_or_else(|| args.server.clone()), "/".to_owned())
-            }
+            None => (
+                false,
+                args.host
+                    .clone()
+                    .unwrap_or_else(|| args.server.clone().unwrap_or_else(|| SERVER.to_owned())),
+                "/".to_owned(),
+            ),
         };
         if value::split_authority(&host).is_none() {
             return Err(format!("expected a host such as \"wiki.example.org\", found {host:?}"));
@@ -208,75 +212,6 @@ fn escape(path: &str) -> String {
     out
 }
 
-/// The server's answer.
-#[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    status: u16,
-    /// Of `{"purged":3}`.
-    purged: Option<u64>,
-    body: String,
-}
-
-fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
-    let mut stream = connect(server)?;
-    stream.set_write_timeout(Some(CONNECT))?;
-    stream.write_all(request)?;
-    let until = Instant::now() + ANSWER;
-    let mut answer = Vec::new();
-    let mut piece = [0; 4096];
-    while answer.len() < ANSWER_BYTES {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut piece) {
-            Ok(0) => break,
-            Ok(read) => answer.extend_from_slice(&piece[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    parse(&answer).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP/1.1")
-    })
-}
-
-fn connect(server: &str) -> io::Result<TcpStream> {
-    let server = server.trim_start_matches("http://").trim_end_matches('/');
-    let addresses: Vec<SocketAddr> = match server.strip_prefix(':') {
-        Some(port) => format!("127.0.0.1:{port}").to_socket_addrs()?.collect(),
-        None => server.to_socket_addrs()?.collect(),
-    };
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn parse(answer: &[u8]) -> Option<Answer> {
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&answer[..end]);
-    let mut status = head.split("\r\n").next()?.split(' ');
-    if !status.next()?.starts_with("HTTP/1.") {
-        return None;
-    }
-    let status = status.next()?.parse().ok()?;
-    let body = String::from_utf8_lossy(&answer[end + 4..]);
-    let count = body.split_once("\"purged\":").map(|(_, rest)| rest.trim_start());
-    let digits =
-        count.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
-    let purged = digits.and_then(|digits| digits.parse().ok());
-    Some(Answer { status, purged, body: body.into_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,21 +233,5 @@ mod tests {
         {
             assert!(split_url(url).is_err(), "{url}");
         }
-    }
-
-    #[test]
-    fn answers_are_read() {
-        let answer = |text: &str| parse(text.as_bytes());
-        assert_eq!(
-            answer("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"purged\":3}"),
-            Some(Answer { status: 200, purged: Some(3), body: "{\"purged\":3}".to_owned() })
-        );
-        assert_eq!(
-            answer("HTTP/1.1 404\r\n\r\n"),
-            Some(Answer { status: 404, purged: None, body: String::new() })
-        );
-        assert_eq!(answer("HTTP/1.1 200 OK\r\n"), None, "cut off");
-        assert_eq!(answer("SSH-2.0-x\r\n\r\n"), None);
-        assert_eq!(answer(""), None);
     }
 }

@@ -170,7 +170,7 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     };
     // SIGHUP reads the certificates again.
     serve::run_settings(settings, || {
-        self::settings(arguments).map_err(|message| eprintln!("larder redis: {message}")).ok()
+        self::settings(arguments).map_err(|message| format!("larder redis: {message}\n"))
     })
 }
 

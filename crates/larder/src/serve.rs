@@ -4,8 +4,9 @@ use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Context as _;
 use larder_server::{
-    Address, Server,
+    Inherited, Order, OrderKind, Server,
     settings::{Listen, Settings},
+    told,
 };
 
 use crate::{
@@ -13,26 +14,67 @@ use crate::{
     app::Supervisor,
     check,
     config::{self, Flags},
-    exit,
+    control, exit, identity,
     signals::{SignalRequest, Signals},
+    systemd,
 };
 
 /// Reads the configuration and serves until it is stopped.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
-    let Some(settings) = settings(flags, "nothing started") else {
-        return ExitCode::from(exit::USAGE);
+    let mut settings = match settings(flags, "nothing started") {
+        Ok(settings) => settings,
+        Err(problems) => {
+            eprint!("{problems}");
+            return ExitCode::from(exit::USAGE);
+        }
     };
-    run_settings(settings, || self::settings(flags, "the configuration in use stays as it was"))
+    warn_of_root(&settings);
+    if let Some(path) = &settings.control
+        && let Err(reason) = control::prepare(path, settings.identity.as_ref())
+    {
+        eprintln!("larder: warning: no control socket: {reason}");
+        settings.control = None;
+    }
+    let control = settings.control.clone();
+    let (inherited, named) = systemd::inherit();
+    named.replace(&mut settings);
+    run_with(settings, inherited, || {
+        let mut settings = self::settings(flags, "the configuration in use stays as it was")?;
+        named.replace(&mut settings);
+        if control.is_none() {
+            settings.control = None;
+        }
+        Ok(settings)
+    })
 }
 
-/// Serves until it is stopped. `again` reads the settings for SIGHUP; None: they are wrong, and the
-/// problems are printed.
+/// A server that listens as root stays root unless it is told whom to become.
+fn warn_of_root(settings: &Settings) {
+    let root = rustix::process::geteuid().is_root();
+    if root && settings.identity.as_ref().is_none_or(|identity| identity.user == 0) {
+        eprintln!(
+            "larder: runs as root: `user = \"NAME\"` or --user has it become another user once its \
+             addresses are bound"
+        );
+    }
+}
+
+/// Serves until it is stopped. `again` reads the settings for SIGHUP, or says what is wrong with
+/// them.
 pub(crate) fn run_settings(
     settings: Settings,
-    again: impl FnMut() -> Option<Settings>,
+    again: impl FnMut() -> Result<Settings, String>,
+) -> ExitCode {
+    run_with(settings, Inherited::default(), again)
+}
+
+fn run_with(
+    settings: Settings,
+    inherited: Inherited,
+    again: impl FnMut() -> Result<Settings, String>,
 ) -> ExitCode {
     raise_descriptors(&settings);
-    match start_all(settings) {
+    match start_all(settings, inherited) {
         Ok((signals, server, apps)) => until_stopped(signals, server, apps, again),
         Err(error) => {
             eprintln!("larder: {error}");
@@ -43,11 +85,14 @@ pub(crate) fn run_settings(
 
 /// Starts a server and the applications behind it. Their sockets are open before the first request
 /// can come.
-fn start_all(settings: Settings) -> anyhow::Result<(Signals, Server, Supervisor)> {
+fn start_all(
+    settings: Settings,
+    inherited: Inherited,
+) -> anyhow::Result<(Signals, Server, Supervisor)> {
     let mut apps = Supervisor::default();
     let mut opened = Some(apps.open(&settings).map_err(anyhow::Error::msg)?);
     let mut begun = Ok(());
-    let (signals, server) = start(settings, |server| {
+    let (signals, server) = start_with(settings, inherited, |server| {
         let opened = opened.take().unwrap_or_default();
         begun = apps.run(server.settings(), opened, server.apps());
     })?;
@@ -60,12 +105,31 @@ pub(crate) fn until_stopped(
     mut signals: Signals,
     mut server: Server,
     mut apps: Supervisor,
-    mut again: impl FnMut() -> Option<Settings>,
+    mut again: impl FnMut() -> Result<Settings, String>,
 ) -> ExitCode {
-    let orders = order_certificates(&signals, &server);
+    let certificates = order_certificates(&signals, &server);
+    let (mut orders, watchdog) = (server.take_orders(), systemd::watchdog());
+    systemd::notify("READY=1");
     loop {
-        match signals.wait() {
-            SignalRequest::Reload => reload(&mut server, &mut apps, &mut again, orders.as_ref()),
+        match signals.wait(&mut orders, watchdog) {
+            SignalRequest::Reload => {
+                let _ = reload(&mut server, &mut apps, &mut again, certificates.as_ref());
+            }
+            SignalRequest::Order(Order { kind: OrderKind::Reload, outcome }) => {
+                let done = reload(&mut server, &mut apps, &mut again, certificates.as_ref());
+                let _ = outcome.send(done);
+            }
+            SignalRequest::Order(Order { kind: OrderKind::Stop, outcome }) => {
+                let _ = outcome.send(Ok("stopping".to_owned()));
+                break;
+            }
+            SignalRequest::Watchdog => {
+                // A server with a worker that is stuck gives no sign of life.
+                let within = watchdog.unwrap_or_default();
+                if signals.all_answer(server.ask_workers(), within) {
+                    systemd::notify("WATCHDOG=1");
+                }
+            }
             SignalRequest::Certificates => use_ordered(&mut server),
             SignalRequest::Statistics => print_numbers(&server),
             SignalRequest::Stop => break,
@@ -110,20 +174,19 @@ fn keep_ordered(server: &Server, settings: &mut Settings) {
     }
 }
 
-/// The settings of file and flags; None: there are errors, and they are printed with their effect.
-fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
-    match config::load(flags) {
-        Ok(loaded) => {
+/// The settings of file and flags, whose warnings are printed; an error has the mistakes with their
+/// effect.
+fn settings(flags: &Flags, otherwise: &str) -> Result<Settings, String> {
+    let loaded =
+        config::load(flags).map_err(|message| format!("{message}larder: {otherwise}\n"))?;
+    match loaded.settings {
+        Some(settings) => {
             eprint!("{}", loaded.report);
-            if loaded.settings.is_none() {
-                eprintln!("larder: {}, {otherwise}", check::count(loaded.report.errors.len()));
-            }
-            loaded.settings
+            Ok(settings)
         }
-        Err(message) => {
-            eprint!("{message}");
-            eprintln!("larder: {otherwise}");
-            None
+        None => {
+            let count = check::count(loaded.report.errors.len());
+            Err(format!("{}larder: {count}, {otherwise}\n", loaded.report))
         }
     }
 }
@@ -133,18 +196,34 @@ pub(crate) fn start(
     settings: Settings,
     before: impl FnOnce(&Server),
 ) -> anyhow::Result<(Signals, Server)> {
+    start_with(settings, Inherited::default(), before)
+}
+
+fn start_with(
+    settings: Settings,
+    inherited: Inherited,
+    before: impl FnOnce(&Server),
+) -> anyhow::Result<(Signals, Server)> {
     let signals = Signals::install().context("cannot wait for signals")?;
     let doubts = exposed(&settings);
-    let server = Server::start(settings)?;
+    let user = settings.identity.clone();
+    let server = Server::start_with(settings, inherited, || {
+        user.as_ref().map_or(Ok(()), identity::become_user)
+    })?;
     before(&server);
     for (face, address) in server.listening() {
-        match address {
-            Address::Tcp(address) => eprintln!("larder: listening on {face}://{address}"),
-            Address::Udp(address) => eprintln!("larder: listening on {face}+udp://{address}"),
-            Address::Unix(path) => eprintln!("larder: listening on {face}+unix:{}", path.display()),
-        }
+        eprintln!("larder: listening on {}", told(*face, address));
+    }
+    for unused in server.unused_sockets() {
+        eprintln!("larder: warning: nothing is configured for the socket {unused} of systemd");
     }
     print_admin(&server);
+    if let Some(path) = server.control() {
+        eprintln!("larder: control at unix:{} for this user and root", path.display());
+    }
+    if let Some(user) = &server.settings().identity {
+        eprintln!("larder: runs as {user}");
+    }
     for doubt in doubts {
         eprintln!("larder: warning: {doubt}");
     }
@@ -230,37 +309,46 @@ fn print_admin(server: &Server) {
 fn reload(
     server: &mut Server,
     apps: &mut Supervisor,
-    again: &mut impl FnMut() -> Option<Settings>,
+    again: &mut impl FnMut() -> Result<Settings, String>,
     orders: Option<&Orders>,
-) {
+) -> Result<String, String> {
+    systemd::notify_reloading();
+    let done = reload_now(server, apps, again, orders);
+    match &done {
+        Ok(text) => eprintln!("larder: {text}"),
+        Err(problems) => eprint!("{problems}"),
+    }
+    systemd::notify("READY=1");
+    done
+}
+
+fn reload_now(
+    server: &mut Server,
+    apps: &mut Supervisor,
+    again: &mut impl FnMut() -> Result<Settings, String>,
+    orders: Option<&Orders>,
+) -> Result<String, String> {
     server.reopen_logs();
-    let Some(mut settings) = again() else { return };
+    let mut settings = again()?;
     keep_ordered(server, &mut settings);
     let own_token = |server: &Server| server.admin().is_some_and(|admin| admin.token.is_some());
     let before = own_token(server);
-    let opened = match apps.open(&settings) {
-        Ok(opened) => opened,
-        Err(reason) => return eprintln!("larder: not reloaded: {reason}"),
-    };
-    match server.reload(settings) {
-        Ok(()) => {
-            let state = server.apps();
-            if let Err(error) = apps.run(server.settings(), opened, state) {
-                eprintln!("larder: applications stay as they were: {error}");
-            }
-            eprintln!("larder: configuration reloaded");
-            let https = server.settings().https.as_ref();
-            if let Some(orders) = orders {
-                orders.reload(https.and_then(|https| https.acme.clone()));
-            }
-            // The token's file is gone, so the token of the run counts from now on; it was not
-            // printed yet.
-            if own_token(server) && !before {
-                print_admin(server);
-            }
-        }
-        Err(error) => eprintln!("larder: not reloaded: {error}"),
+    let refused = |reason: String| format!("larder: not reloaded: {reason}\n");
+    let opened = apps.open(&settings).map_err(refused)?;
+    server.reload(settings).map_err(|error| refused(error.to_string()))?;
+    let state = server.apps();
+    if let Err(error) = apps.run(server.settings(), opened, state) {
+        eprintln!("larder: applications stay as they were: {error}");
     }
+    let https = server.settings().https.as_ref();
+    if let Some(orders) = orders {
+        orders.reload(https.and_then(|https| https.acme.clone()));
+    }
+    // The token's file is gone, so the token of the run counts from now on; it was not printed yet.
+    if own_token(server) && !before {
+        print_admin(server);
+    }
+    Ok("configuration reloaded".to_owned())
 }
 
 /// Prints the statistics, one number a line, without zeros.
@@ -272,6 +360,7 @@ fn print_numbers(server: &Server) {
 
 /// Lets open requests finish, then ends the applications. A second signal ends that at once.
 pub(crate) fn stop(mut signals: Signals, server: Server, apps: Supervisor) -> ExitCode {
+    systemd::notify("STOPPING=1");
     eprintln!("larder: stopping: requests under way may finish");
     let drain = move || {
         server.drain();
@@ -299,7 +388,8 @@ pub(crate) fn raise_descriptors(settings: &Settings) {
     let http = if settings.serves_pages() { settings.http.limits.connections } else { 0 };
     let memcached = settings.memcached.as_ref().map_or(0, |face| face.connections);
     let redis = settings.redis.as_ref().map_or(0, |face| face.connections);
-    let wanted = (http + memcached + redis + settings.sendfile_cache_files()) as u64;
+    let wanted =
+        (http + memcached + redis + settings.sendfile_cache_files() + settings.open_files()) as u64;
     if let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) {
         eprintln!(
             "larder: warning: {allowed} descriptors are allowed, and there may be {wanted} \

@@ -1,16 +1,18 @@
 //! Signals: SIGHUP reloads, SIGUSR1 prints the statistics, SIGTERM and SIGINT stop. New
-//! certificates arrive here too.
+//! certificates and the orders of the control socket arrive here too.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
+use larder_server::Order;
 use tokio::{
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
-    sync::Notify,
+    sync::{Notify, mpsc, oneshot},
+    time::{sleep, timeout},
 };
 
 /// The request of a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum SignalRequest {
     /// SIGHUP.
     Reload,
@@ -20,6 +22,10 @@ pub(crate) enum SignalRequest {
     Stop,
     /// A certificate was ordered.
     Certificates,
+    /// It came over the control socket.
+    Order(Order),
+    /// It is time for a sign of life.
+    Watchdog,
 }
 
 /// Installed signal handlers, with a small runtime that waits for them. The caller is outside of
@@ -37,7 +43,7 @@ impl Signals {
     /// Installs the handlers, before the server starts: a signal must neither be lost nor kill a
     /// half-started server.
     pub(crate) fn install() -> io::Result<Signals> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let _inside = runtime.enter();
         let hangup = signal(SignalKind::hangup())?;
         let user = signal(SignalKind::user_defined1())?;
@@ -52,11 +58,29 @@ impl Signals {
         self.renewed.clone()
     }
 
-    /// Waits for the next one.
-    pub(crate) fn wait(&mut self) -> SignalRequest {
+    /// Waits for the next one, or for the time of the watchdog.
+    pub(crate) fn wait(
+        &mut self,
+        orders: &mut Option<mpsc::Receiver<Order>>,
+        watchdog: Option<Duration>,
+    ) -> SignalRequest {
         let Signals { runtime, hangup, user, terminate, interrupt, renewed } = self;
+        let order = async {
+            match orders {
+                Some(orders) => orders.recv().await,
+                None => None,
+            }
+        };
+        let beat = async {
+            match watchdog {
+                Some(watchdog) => sleep(watchdog).await,
+                None => std::future::pending().await,
+            }
+        };
         runtime.block_on(async {
             tokio::select! {
+                Some(order) = order => SignalRequest::Order(order),
+                () = beat => SignalRequest::Watchdog,
                 _ = hangup.recv() => SignalRequest::Reload,
                 _ = user.recv() => SignalRequest::Statistics,
                 _ = terminate.recv() => SignalRequest::Stop,
@@ -66,10 +90,21 @@ impl Signals {
         })
     }
 
+    /// Whether all of these answer within this time.
+    pub(crate) fn all_answer(&self, asked: Vec<oneshot::Receiver<()>>, within: Duration) -> bool {
+        let all = async {
+            for answer in asked {
+                answer.await.ok()?;
+            }
+            Some(())
+        };
+        self.runtime.block_on(async { matches!(timeout(within, all).await, Ok(Some(()))) })
+    }
+
     /// Runs `work` on a thread of its own until it ends, or until another stop is requested.
     /// Returns whether it ended.
     pub(crate) fn during(&mut self, work: impl FnOnce() + Send + 'static) -> bool {
-        let (done, ended) = tokio::sync::oneshot::channel::<()>();
+        let (done, ended) = oneshot::channel::<()>();
         let worker = std::thread::spawn(move || {
             work();
             drop(done);

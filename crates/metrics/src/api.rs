@@ -30,9 +30,9 @@ fn fine<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> 
 pub struct HotKey {
     /// The key.
     pub key: String,
-    /// Gets of it; too high by at most the difference to `gets_at_least`.
+    /// Gets of it: exact while few are asked for, an estimate otherwise.
     pub gets: u64,
-    /// Gets that were certainly of this key, as far as the sample goes.
+    /// Gets that were certainly of this key: those that were looked at.
     pub gets_at_least: u64,
 }
 
@@ -43,8 +43,10 @@ pub struct HotKey {
 pub struct TopKeys {
     /// `memcached` or `redis`.
     pub face: String,
-    /// Gets per sample.
+    /// Gets per sample, beyond those that are counted exactly.
     pub sampled_one_in: u32,
+    /// Gets that each thread counts exactly in a second.
+    pub exact_per_second: u32,
     /// Gets of which the figures are estimates.
     pub gets: u64,
     /// The first keys, the hottest first.

@@ -1,20 +1,23 @@
 //! The URLs with the most requests, misses, bytes, passes, and the slowest ones: a sketch for each
 //! ranking, per worker.
 //!
-//! One in [`EVERY`] answers from memory is sampled and counts for all; other answers are all
-//! sampled. All figures are halved now and then, so that they describe the recent past.
+//! The first [`EXACT`] answers from memory of a second are all counted. Of further ones, one in
+//! [`EVERY`] is sampled and counts for all; other answers are all sampled. All figures are halved
+//! now and then, so that they describe the recent past.
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
-};
+use std::{cmp::Reverse, collections::HashMap};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::sketch::{Sketch, hash};
+use crate::{
+    pace::Pace,
+    sketch::{Sketch, hash},
+};
 
+/// Answers from memory of a worker that are counted one by one in each second: so many cost less
+/// than a thousandth of its time.
+const EXACT: u32 = 1024;
 /// Answers from memory per sample. A prime, so that requests that come in turns are all seen.
 const EVERY: u32 = 61;
 /// Bytes of a URL that are kept; URLs are told apart by all of their bytes.
@@ -89,8 +92,11 @@ pub struct HotUrl {
 pub struct TopUrls {
     /// The name of the ranking.
     pub by: String,
-    /// Answers from memory per sample; 0: URLs are not sampled at all.
+    /// Answers from memory per sample, beyond those that are counted exactly; 0: URLs are not
+    /// sampled at all.
     pub sampled_one_in: u32,
+    /// Answers from memory that each thread counts exactly in a second.
+    pub exact_per_second: u32,
     /// The first URLs, the highest first.
     pub urls: Vec<HotUrl>,
 }
@@ -223,31 +229,25 @@ impl HotUrls {
 pub struct SampledUrls {
     /// None: URLs are not sampled.
     hot: Option<Box<HotUrls>>,
-    /// Answers from memory until the next sample.
-    left: AtomicU32,
+    pace: Pace,
 }
 
 impl SampledUrls {
     /// Samples, if `on`.
     pub fn new(on: bool) -> Self {
-        Self { hot: on.then(Box::default), left: AtomicU32::new(0) }
+        Self { hot: on.then(Box::default), pace: Pace::default() }
     }
 
-    /// The rankings, if this request is a sample, and the number of requests it stands for. Only
-    /// the owning worker may call it.
+    /// The rankings, if this request is a sample, and the number of requests it stands for.
+    /// `second`: of any clock. Only the owning worker may call it.
     #[inline]
-    pub fn due(&self, hit: bool) -> Option<(&HotUrls, u64)> {
+    pub fn due(&self, hit: bool, second: u64) -> Option<(&HotUrls, u64)> {
         let hot = self.hot.as_deref()?;
         if !hit {
             return Some((hot, 1));
         }
-        let left = self.left.load(Relaxed);
-        if left > 0 {
-            self.left.store(left - 1, Relaxed);
-            return None;
-        }
-        self.left.store(EVERY - 1, Relaxed);
-        Some((hot, u64::from(EVERY)))
+        let weight = self.pace.due(second, EXACT, || EVERY)?;
+        Some((hot, u64::from(weight)))
     }
 }
 
@@ -286,6 +286,7 @@ pub fn top_urls<'a>(
     TopUrls {
         by: by.as_str().to_owned(),
         sampled_one_in: if sampled { EVERY } else { 0 },
+        exact_per_second: if sampled { EXACT } else { 0 },
         urls: urls.into_iter().map(url).collect(),
     }
 }
@@ -295,7 +296,7 @@ mod tests {
     use super::*;
 
     fn see(worker: &SampledUrls, url: &str, source: Source, bytes: u64, micros: u64, weight: u64) {
-        let (hot, _) = worker.due(false).expect("on");
+        let (hot, _) = worker.due(false, 0).expect("on");
         hot.see(&Seen { url, site: "example.com", source, bytes, micros }, weight);
     }
 
@@ -367,12 +368,19 @@ mod tests {
     }
 
     #[test]
-    fn one_hit_in_many_is_sampled_and_every_miss() {
-        assert!(SampledUrls::default().due(false).is_none());
+    fn a_site_at_rest_is_counted_exactly_and_a_busy_one_is_sampled() {
+        assert!(SampledUrls::default().due(false, 0).is_none());
         let worker = SampledUrls::new(true);
-        let hits = (0..EVERY * 10).filter(|_| worker.due(true).is_some()).count();
-        assert_eq!(hits, 10);
-        assert_eq!(worker.due(false).map(|(_, weight)| weight), Some(1));
+        let weights = |second, hits: u32| {
+            let due = (0..hits).filter_map(|_| worker.due(true, second));
+            due.map(|(_, weight)| weight).collect::<Vec<_>>()
+        };
+        assert_eq!(weights(1, 84), [1; 84]);
+        assert_eq!(weights(2, EXACT), vec![1; EXACT as usize]);
+        // The next ones of this second stand for those before them, and for no more.
+        assert_eq!(weights(2, EVERY * 10 + 5), [u64::from(EVERY); 10]);
+        assert_eq!(weights(3, 2), [1; 2], "a new second");
+        assert_eq!(worker.due(false, 3).map(|(_, weight)| weight), Some(1));
     }
 
     #[test]

@@ -51,6 +51,14 @@ figures! {
             coalesced_waits: "larder_http_coalesced_waits",
                 "Popular pages expire or are purged: each of these would have been a request to the \
                  origin. `grace` avoids the wait.";
+            /// Requests refused because their client had sent too many (`limit`).
+            limited: "larder_http_limited",
+                "A client asks more often than `limit` allows: the access log names it (429). If it is \
+                 a visitor, the limit is too low.";
+            /// Connections refused because their client had too many (`connections_per_client`).
+            crowded: "larder_http_client_connections_refused",
+                "One address opens many connections: a crawler, an attack, or many people behind one \
+                 address.";
             /// Requests sent to the origin past the cache: misses, tunnels and failures among them.
             passes;
             /// Fetches that failed before a response head.
@@ -67,6 +75,10 @@ figures! {
             unframed: "larder_http_unframed",
                 "The origin speaks HTTP/1.0, or a script of it leaves out `Content-Length`: `unframed` \
                  says what is kept of them.";
+            /// Files of this machine that were opened to be kept, anew after a change.
+            files_opened: "larder_http_files_opened",
+                "More different files are in demand than are kept: `http.open_files`, and \
+                 `http.sendfile_cache` for small ones.";
             /// TLS handshakes that succeeded.
             tls_handshakes: "larder_http_tls_handshakes",
                 "More clients, or clients that keep no connection.";
@@ -115,6 +127,12 @@ figures! {
             /// they are sent without copying.
             sendfile_cache: Gauge "larder_http_sendfile_cache_bytes",
                 "Large pages are in demand; `http.sendfile_cache` is the limit.";
+            /// Files of this machine that are kept open.
+            open_files: Gauge "larder_http_open_files",
+                "Many files are in demand; `http.open_files` is the limit.";
+            /// Content of small files of this machine, kept in memory.
+            file_memory: Gauge "larder_http_file_memory_bytes",
+                "Many small files are in demand; half of `http.sendfile_cache` is the limit.";
         }
         nested {
             /// Connections of clients.

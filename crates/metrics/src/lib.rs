@@ -17,9 +17,11 @@
 //! them, `larder top` reads them, and the dashboard's `types.ts` is generated from them by a test.
 //! Nothing here reads a clock, a file or a socket.
 
+mod advice;
 mod api;
 mod app;
 mod certificates;
+mod compression;
 mod counter;
 mod histogram;
 mod history;
@@ -27,6 +29,7 @@ mod hot_urls;
 mod http;
 mod objects;
 mod outcome;
+mod pace;
 mod process;
 mod remote;
 mod sketch;
@@ -37,9 +40,11 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use advice::Advice;
 pub use api::*;
 pub use app::*;
 pub use certificates::*;
+pub use compression::*;
 pub use counter::Counter;
 pub use histogram::{Histogram, Recorder};
 pub use history::{Columns, History};
@@ -47,6 +52,7 @@ pub use hot_urls::{By, HotUrl, HotUrls, SampledUrls, Seen, Source, TopUrls, top_
 pub use http::*;
 pub use objects::*;
 pub use outcome::{Outcome, PerOutcome, Results};
+pub use pace::Pace;
 pub use process::*;
 pub use remote::*;
 pub use sketch::{Sketch, Slot, hash};

@@ -54,7 +54,7 @@ figures! {
             expired: Counter "larder_store_expired", "Short lifetimes; harmless.";
         }
         with {
-            /// `pages`, `memcached` or `redis`.
+            /// `pages`, `compressed` (forms of pages), `memcached` or `redis`.
             name: String;
             /// Memory reserved for them; null: none.
             floor: Option<u64>;

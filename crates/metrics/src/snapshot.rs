@@ -9,7 +9,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{App, Certificate, Histogram, Http, LogFigures, Memory, Objects, Remote, Spans};
+use crate::{
+    Advice, App, Certificate, Compression, Histogram, Http, LogFigures, Memory, Objects, Remote, Spans,
+};
 
 /// The version of the form below; a field that is added does not change it.
 pub const VERSION: u32 = 1;
@@ -39,6 +41,10 @@ pub struct Snapshot {
     pub memory: Memory,
     /// The HTTP face.
     pub http: Option<Http>,
+    /// Compressed forms of pages; null: no site has them.
+    pub compression: Option<Compression>,
+    /// Causes of misses and their settings, of the last minutes.
+    pub advice: Vec<Advice>,
     /// The certificates of HTTPS.
     pub certificates: Vec<Certificate>,
     /// The applications that Larder runs.

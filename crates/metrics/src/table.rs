@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    App, Certificate, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer,
-    Site, Snapshot,
+    App, Certificate, Compression, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome,
+    RemoteServer, Site, Snapshot,
 };
 use crate::{certificates, http, objects, process, remote, text::Samples};
 
@@ -108,9 +108,16 @@ const GROUPS: &[Group] = &[
     },
     Group {
         heading: "Memory",
-        about: "The one store of all faces; `namespace` is `pages`, `memcached` or `redis`.",
+        about: "The one store of all faces; `namespace` is `pages`, `compressed`, \
+                `memcached` or `redis`.",
         own: process::MEMORY,
         rows: &[Memory::METRICS, Namespace::METRICS],
+    },
+    Group {
+        heading: "Compression",
+        about: "Compressed forms of stored pages; present only if a site has `compress`.",
+        own: &[],
+        rows: &[Compression::METRICS],
     },
     Group {
         heading: "Objects",

@@ -26,6 +26,9 @@ mod trace;
 mod wire;
 mod worker;
 
-pub use admin::AdminView;
-pub use net::listen::Address;
-pub use server::{FaceName, ReloadError, Server, StartError};
+pub use admin::{AdminView, Order, OrderKind};
+pub use net::{
+    inherited::{Inherited, InheritedSocket},
+    listen::Address,
+};
+pub use server::{FaceName, ReloadError, Server, StartError, told};

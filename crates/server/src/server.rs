@@ -1,12 +1,16 @@
 //! Starts, reloads and stops the workers.
 
+mod control;
+mod drain;
+mod face_name;
 mod fixed;
 mod memory;
 mod sockets;
 
 use std::{
-    fmt, io,
+    io,
     net::{SocketAddr, TcpListener},
+    path::PathBuf,
     sync::Arc,
     thread::JoinHandle,
     time::Duration,
@@ -15,6 +19,7 @@ use std::{
 use larder_store::Store;
 use tokio::sync::mpsc;
 
+pub use self::face_name::{FaceName, told};
 use self::{
     fixed::fixed,
     memory::{open_store, random},
@@ -29,10 +34,10 @@ use crate::{
     counters::Counters,
     measure::{Parts, Registry},
     memcache,
-    net::{conns::WorkerShared, listen::Address},
+    net::{conns::WorkerShared, inherited::Inherited, listen::Address},
     redis, remote, request,
     room::Room,
-    settings::{Certificate, Settings},
+    settings::{AdminSettings, Certificate, Settings},
     trace::Tracing,
     worker::{self, Command, Start, StartFace, StartHttp},
 };
@@ -85,6 +90,9 @@ pub enum StartError {
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
+    /// The step after the addresses were bound failed.
+    #[error("{0}")]
+    Bound(String),
 }
 
 /// Reasons why new settings were not accepted.
@@ -93,39 +101,6 @@ pub enum ReloadError {
     /// These take a restart.
     #[error("{0} cannot change while running: restart to use the new value")]
     Fixed(&'static str),
-}
-
-/// A protocol spoken to clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaceName {
-    /// HTTP/1.1.
-    Http,
-    /// The same over TLS.
-    Https,
-    /// HTTP/3.
-    Http3,
-    /// memcached's protocols.
-    Memcached,
-    /// The same over TLS.
-    MemcachedTls,
-    /// Redis's.
-    Redis,
-    /// The same over TLS.
-    RedisTls,
-}
-
-impl fmt::Display for FaceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FaceName::Http => "http",
-            FaceName::Https => "https",
-            FaceName::Http3 => "http3",
-            FaceName::Memcached => "memcached",
-            FaceName::MemcachedTls => "memcached+tls",
-            FaceName::Redis => "redis",
-            FaceName::RedisTls => "redis+tls",
-        })
-    }
 }
 
 /// The shared state of each face; None: it is not served.
@@ -145,6 +120,9 @@ pub struct Server {
     registry: Arc<Registry>,
     apps: Arc<Apps>,
     admin: Option<Admin>,
+    /// The control socket.
+    control: Option<PathBuf>,
+    inherited: Inherited,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
     commands: Vec<mpsc::Sender<Command>>,
@@ -155,14 +133,36 @@ impl Server {
     /// Binds the listeners, opens the store and the log, starts the workers. Nothing is left
     /// running on an error.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
-        let settings = Arc::new(settings);
-        let mut sockets = Sockets::bind(&settings)?;
-        let addresses = std::mem::take(&mut sockets.addresses);
-        Server::start_with(settings, sockets, addresses.clone())
-            .inspect_err(|_| remove_files(&addresses))
+        Server::start_with(settings, Inherited::default(), || Ok(()))
     }
 
-    fn start_with(
+    /// The same with sockets that another program opened. `bound` runs when all addresses are
+    /// bound, before a thread is started or a log opened: the right time to give up the rights of
+    /// root.
+    pub fn start_with(
+        settings: Settings,
+        mut inherited: Inherited,
+        bound: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Server, StartError> {
+        let settings = Arc::new(settings);
+        let mut sockets = Sockets::bind(&settings, &mut inherited)?;
+        let addresses = std::mem::take(&mut sockets.addresses);
+        let started = bound()
+            .map_err(StartError::Bound)
+            .and_then(|()| Server::start_bound(settings, sockets, addresses.clone()));
+        match started {
+            Ok(mut server) => {
+                server.inherited = inherited;
+                Ok(server)
+            }
+            Err(error) => {
+                remove_files(&addresses, &inherited);
+                Err(error)
+            }
+        }
+    }
+
+    fn start_bound(
         settings: Arc<Settings>,
         mut sockets: Sockets,
         addresses: Vec<(FaceName, Address)>,
@@ -195,6 +195,8 @@ impl Server {
             registry,
             apps,
             admin: None,
+            control: None,
+            inherited: Inherited::default(),
             settings,
             addresses,
             commands: Vec::new(),
@@ -255,10 +257,17 @@ impl Server {
     }
 
     fn start_admin(&mut self, listeners: Vec<(TcpListener, bool)>) -> io::Result<()> {
-        let Some(settings) = &self.settings.admin else { return Ok(()) };
+        let control = self.open_control();
+        let settings = match &self.settings.admin {
+            Some(settings) => settings.clone(),
+            None if control.is_some() => AdminSettings::unlisted(admin::machine()),
+            None => return Ok(()),
+        };
         let start = admin::Start {
             settings: self.settings.clone(),
             listeners,
+            control,
+            addresses: self.addresses.iter().map(|(face, at)| told(*face, at)).collect(),
             clock: self.worker_shared.clock,
             store: self.store,
             registry: self.registry.clone(),
@@ -267,12 +276,13 @@ impl Server {
             redis: self.faces.redis.clone(),
             commands: self.commands.clone(),
         };
-        self.admin = Some(Admin::start(start, settings.clone())?);
+        self.admin = Some(Admin::start(start, settings)?);
         Ok(())
     }
 
     /// The address and token of the admin interface; None: there is none.
     pub fn admin(&self) -> Option<AdminView> {
+        self.settings.admin.as_ref()?;
         self.admin.as_ref().map(Admin::view)
     }
 
@@ -373,27 +383,6 @@ impl Server {
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
-
-    /// Stops accepting, lets open requests finish (at most `limits.drain`), writes the log out and
-    /// returns.
-    pub fn drain(mut self) {
-        remove_files(&self.addresses);
-        if let Some(admin) = &self.admin {
-            admin.draining();
-        }
-        for commands in &self.commands {
-            let _ = commands.blocking_send(Command::Drain(self.settings.http.limits.drain));
-        }
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-        if let Some(admin) = &mut self.admin {
-            admin.end();
-        }
-        if let Some(logger) = &self.logger {
-            logger.close();
-        }
-    }
 }
 
 impl Faces {
@@ -415,7 +404,7 @@ impl Faces {
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
             let (random, logger) = ([random(), random()], logger.clone());
             let shared = request::pages::Shared::new(random, logger, tracing, remote, room.clone());
-            if settings.admin.is_some() {
+            if settings.admin.is_some() || settings.control.is_some() {
                 let _ = shared.live.set(Arc::default());
             }
             (shared, counters)

@@ -7,6 +7,7 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
@@ -29,6 +30,7 @@ mod https;
 mod objects;
 mod origin;
 mod patterns;
+mod rate;
 mod remote;
 mod rules;
 mod streams;
@@ -52,6 +54,7 @@ pub use objects::{
 };
 pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
+pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 pub use tracing::TracingSettings;
@@ -82,10 +85,34 @@ pub struct Settings {
     pub redis: Option<RedisSettings>,
     /// The admin interface; None: it is not served.
     pub admin: Option<AdminSettings>,
+    /// The user to become once the addresses are bound; None: the server stays as it is started.
+    pub identity: Option<Identity>,
+    /// The path of the socket for commands of the same user and of root; None: there is none.
+    pub control: Option<PathBuf>,
     /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
+}
+
+/// A user of the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// User ID.
+    pub user: u32,
+    /// Group ID.
+    pub group: u32,
+    /// The name, whose supplementary groups are taken over; None: the user has none.
+    pub name: Option<String>,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "user {name}"),
+            None => write!(f, "user {}", self.user),
+        }
+    }
 }
 
 /// Listeners and settings of all sites.
@@ -115,8 +142,11 @@ pub struct HttpSettings {
     /// unsent part of a large body stays in the processor's cache.
     pub sndbuf: usize,
     /// Bytes of the memory for file copies of large popular pages, which `sendfile` sends without
-    /// copying; over all workers. None: a sixteenth of the memory, at most 256 MiB.
+    /// copying, and for the content of small files; over all workers. None: a sixteenth of the
+    /// memory, at most 256 MiB.
     pub sendfile_cache: Option<u64>,
+    /// Files of this machine that are kept open, over all workers.
+    pub open_files: usize,
 }
 
 impl HttpSettings {
@@ -145,13 +175,30 @@ impl Settings {
         if worth { wanted } else { 0 }
     }
 
+    /// The part of [`Settings::sendfile_cache`] for the content of small files: half of it, where
+    /// files are served.
+    pub(crate) fn file_memory(&self) -> u64 {
+        if self.serves_files() { self.sendfile_cache() / 2 } else { 0 }
+    }
+
+    /// Whether files of this machine are served.
+    fn serves_files(&self) -> bool {
+        self.sites.iter().flat_map(|site| site.origins()).any(|origin| origin.files().is_some())
+    }
+
+    /// Files of this machine that are kept open, over all workers, where they are served; the
+    /// process's limit may leave fewer.
+    pub fn open_files(&self) -> usize {
+        if self.serves_files() { self.http.open_files } else { 0 }
+    }
+
     /// The most open files for these copies.
     pub fn sendfile_cache_files(&self) -> usize {
         if self.sendfile_cache() > 0 { self.threads * SENDFILE_CACHE_FILES } else { 0 }
     }
 
     /// The namespaces of the store by face, with their shares of the memory.
-    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 3] {
+    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 4] {
         let (memcached, redis) = (self.memcached.as_ref(), self.redis.as_ref());
         let group = |name, numbers, served, share| NamespaceGroup { name, numbers, served, share };
         [
@@ -168,7 +215,17 @@ impl Settings {
                 redis.is_some(),
                 redis.map_or(Share::default(), |face| face.share),
             ),
+            group("compressed", 18..=18, self.compresses(), Share::default()),
         ]
+    }
+
+    /// Whether some pages are kept in compressed forms too.
+    pub(crate) fn compresses(&self) -> bool {
+        let mut policies = self
+            .sites
+            .iter()
+            .flat_map(|site| site.rules.iter().map(|rule| &rule.alone).chain([&site.defaults]));
+        policies.any(|policy| !policy.cache.compress.is_empty())
     }
 
     /// Bytes of the store: the memory without the files.
@@ -203,6 +260,12 @@ pub struct Limits {
     pub fields: usize,
     /// Client connections at once over all threads; the next one gets 503 and is closed.
     pub connections: usize,
+    /// Connections of one client at once; None: no limit but that of all.
+    pub connections_per_client: Option<usize>,
+    /// Length of the prefix of an IPv4 address that is one client.
+    pub client_prefix_v4: u32,
+    /// The same of an IPv6 address.
+    pub client_prefix_v6: u32,
     /// Bytes of a request body, else 413.
     pub request_body: u64,
     /// From the first byte of a request to the end of its head, else 408.
@@ -231,6 +294,9 @@ impl Default for Limits {
             request_line: 16 << 10,
             fields: 100,
             connections: 10_000,
+            connections_per_client: None,
+            client_prefix_v4: 32,
+            client_prefix_v6: 64,
             request_body: 1 << 30,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
@@ -259,6 +325,7 @@ impl Default for HttpSettings {
             h2c: false,
             sndbuf: 256 << 10,
             sendfile_cache: None,
+            open_files: 8192,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     http, measure, memcache,
     net::{
         accept::Acceptor,
-        conns::{Conns, WorkerShared},
+        conns::{Conns, Group, WorkerShared},
         listen::Listener,
         quic,
     },
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Reload(Arc<Settings>),
     /// Answer, to show that the worker is alive.
     Answer(oneshot::Sender<()>),
+    /// Take no more connections for pages; those that are open end when they are idle.
+    DrainPages,
     /// Stop accepting; end when the last connection has ended, or after this time.
     Drain(Duration),
 }
@@ -80,6 +82,9 @@ struct Faces {
     http: Option<Rc<http::worker::Worker>>,
     memcached: Option<Rc<FaceAcceptor<memcache::Face>>>,
     redis: Option<Rc<FaceAcceptor<redis::Face>>>,
+    /// Of pages.
+    accepting_pages: Vec<JoinHandle<()>>,
+    /// Of objects.
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -123,6 +128,7 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     if let Some(start) = redis {
         let face = redis::Face::new(&start.shared, number);
+        spawn_local(face.clone().tell_removed());
         faces.redis = Some(faces.open(
             face,
             &conns,
@@ -148,16 +154,18 @@ async fn serve(start: Start) -> io::Result<()> {
             Command::Answer(whom) => {
                 let _ = whom.send(());
             }
+            Command::DrainPages => faces.drain_pages(&conns),
             Command::Drain(within) => {
                 patience = within;
                 break;
             }
         }
     }
+    faces.drain_pages(&conns);
     for task in &faces.accepting {
         task.abort();
     }
-    conns.start_drain();
+    conns.start_drain(Group::Objects);
     let _ = tokio::time::timeout(patience, conns.drained()).await;
     conns.close_resting();
     Ok(())
@@ -186,7 +194,7 @@ impl Faces {
         let tls = tls_listeners.into_iter().map(|listener| (listener, true));
         for (listener, tls) in plain.chain(tls) {
             let (acceptor, worker) = (Acceptor::open(listener, &conns.reactor)?, worker.clone());
-            self.accepting.push(spawn_local(async move {
+            self.accepting_pages.push(spawn_local(async move {
                 loop {
                     // HTTP listens on TCP only, so every peer has an address.
                     if let (stream, Some(address)) = acceptor.next().await {
@@ -202,6 +210,16 @@ impl Faces {
         }
         self.http = Some(worker);
         Ok(())
+    }
+
+    /// Ends the acceptance of connections for pages. Again: nothing more happens.
+    fn drain_pages(&mut self, conns: &Conns) {
+        for task in self.accepting_pages.drain(..) {
+            task.abort();
+        }
+        if !conns.draining(Group::Pages) {
+            conns.start_drain(Group::Pages);
+        }
     }
 
     fn open<F: Face>(

@@ -1,6 +1,9 @@
 //! Addresses of servers, and the kind of server expected there.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// Default port of Larder's admin API.
 pub(crate) const ADMIN_PORT: u16 = 8081;
@@ -160,15 +163,35 @@ impl Address {
         Ok(Address { endpoints, kind, token, redis })
     }
 
-    /// Parses the address of a Larder's admin API.
+    /// A Larder by its control socket.
+    pub(crate) fn control(path: &Path) -> Address {
+        Address {
+            endpoints: vec![Endpoint::Unix(path.to_owned())],
+            kind: Some(Kind::Larder),
+            token: None,
+            redis: None,
+        }
+    }
+
+    /// The named Larder, else the one of this control socket, else the usual address.
+    pub(crate) fn larder(named: Option<&Address>, local: Option<&Path>) -> Address {
+        let usual = || Address {
+            endpoints: vec![Endpoint::Tcp("127.0.0.1".to_owned(), ADMIN_PORT)],
+            kind: Some(Kind::Larder),
+            token: None,
+            redis: None,
+        };
+        named.cloned().or_else(|| local.map(Address::control)).unwrap_or_else(usual)
+    }
+
+    /// Parses the address of a Larder's admin API, or its control socket.
     ///
     /// # Errors
     ///
     /// As [`Address::parse`]; also for other kinds of server.
     pub(crate) fn parse_admin(text: &str) -> Result<Address, String> {
         let mut address = Address::parse(text)?;
-        let tcp = matches!(address.endpoints.first(), Some(Endpoint::Tcp(..) | Endpoint::Tls(..)));
-        if !tcp || address.kind.is_some_and(|kind| kind != Kind::Larder) {
+        if address.kind.is_some_and(|kind| kind != Kind::Larder) {
             return Err(format!(
                 "expected the admin address of a Larder, such as \"127.0.0.1:8081\", found \
                  {text:?}"
@@ -286,7 +309,7 @@ mod tests {
         ] {
             assert!(Address::parse(text).is_err(), "{text}");
         }
-        for text in ["unix:/m.sock", "memcached://m", "redis://m"] {
+        for text in ["memcached:///m.sock", "memcached://m", "redis://m"] {
             assert!(Address::parse_admin(text).is_err(), "{text}");
         }
     }

@@ -25,8 +25,8 @@ Filters are the server's work; all that are given must hold. Times are UTC.\n\nE
 #[derive(Args, Clone, Debug)]
 #[command(after_help = TOP_HELP)]
 pub struct TopArgs {
-    /// Larders (by their admin address), memcached and Redis servers [default: 127.0.0.1:8081, else
-    /// 127.0.0.1:11211]
+    /// Larders (by their admin address or control socket), memcached and Redis servers [default:
+    /// your Larders on this machine, else 127.0.0.1:8081, else 127.0.0.1:11211]
     #[arg(value_name = "ADDR", value_parser = Address::parse)]
     pub(crate) servers: Vec<Address>,
     /// Further servers, one a line; `#` begins a comment
@@ -69,11 +69,10 @@ pub struct TopArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = LOG_HELP)]
 pub struct LogArgs {
-    /// The Larder's admin address
-    #[arg(
-        value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = Address::parse_admin
-    )]
-    pub(crate) server: Address,
+    /// The Larder's admin address, or its control socket `unix:PATH` [default: your Larder on this
+    /// machine, else 127.0.0.1:8081]
+    #[arg(value_name = "ADDR", value_parser = Address::parse_admin)]
+    pub(crate) server: Option<Address>,
     /// Requests whose URL contains this text
     #[arg(long, value_name = "SUBSTR")]
     pub(crate) url: Option<String>,
@@ -113,11 +112,10 @@ pub struct LogArgs {
                         code: 0 done, 2 wrong usage, 3 refused, 4 server not reached or no \
                         Larder; 130, 143 ended by a signal.")]
 pub struct HistArgs {
-    /// The Larder's admin address
-    #[arg(
-        value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = Address::parse_admin
-    )]
-    pub(crate) server: Address,
+    /// The Larder's admin address, or its control socket `unix:PATH` [default: your Larder on this
+    /// machine, else 127.0.0.1:8081]
+    #[arg(value_name = "ADDR", value_parser = Address::parse_admin)]
+    pub(crate) server: Option<Address>,
     /// Number of seconds shown together
     #[arg(
         long, value_name = "SECONDS", default_value_t = 10,
@@ -130,6 +128,20 @@ pub struct HistArgs {
     /// File with the token for the admin API
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+impl LogArgs {
+    /// Whether a server is named.
+    pub fn names_server(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
+impl HistArgs {
+    /// Whether a server is named.
+    pub fn names_server(&self) -> bool {
+        self.server.is_some()
+    }
 }
 
 /// Parses a duration such as `500ms`, `2s`, `1m`; a bare number is in seconds.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_metrics::{Histogram, Http, Origin, Snapshot};
+use larder_metrics::{Advice, Histogram, Http, Origin, Snapshot};
 use ratatui::text::Line;
 
 use crate::{
@@ -113,6 +113,7 @@ fn faces(page: &mut Page<'_>, sample: &Sample, older: Option<&Sample>, span: Opt
 
 fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Option<&Sample>) {
     let before = older.and_then(|older| older.snapshot.as_deref());
+    advice(page, snapshot);
     if let Some(http) = &snapshot.http {
         let before = before.and_then(|before| before.http.as_ref());
         latency(page, http, before);
@@ -139,6 +140,25 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
     }
     remote(page, snapshot);
     hottest(page, sample);
+}
+
+/// Causes of misses that are shown.
+const CAUSES: usize = 4;
+
+fn advice(page: &mut Page<'_>, snapshot: &Snapshot) {
+    if snapshot.advice.is_empty() {
+        return;
+    }
+    page.head("ADVICE of the last minutes");
+    for cause in snapshot.advice.iter().take(CAUSES) {
+        let Advice { site, reason, requests, of, text, setting, urls } = cause;
+        page.line(&format!("{site}: {requests} of {of} misses, {reason}"));
+        page.line(&format!("  {text}"));
+        if !setting.is_empty() {
+            page.line(&format!("  {setting}"));
+        }
+        page.line(&format!("  {}", urls.join(" ")));
+    }
 }
 
 fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {

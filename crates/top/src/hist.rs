@@ -17,7 +17,9 @@ use ratatui::{
 use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
-    HistArgs, chart, exit, log, poll,
+    HistArgs,
+    address::Address,
+    chart, exit, log, poll,
     screen::{Input, Palette, Screen},
     sse::Events,
     text::{self, fit},
@@ -63,22 +65,23 @@ async fn second(events: &mut Events) -> Result<Interval, String> {
 }
 
 /// Runs `larder hist`.
-pub(crate) async fn run(args: &HistArgs) -> ExitCode {
+pub(crate) async fn run(args: &HistArgs, server: &Address) -> ExitCode {
     let token = match poll::token(args.token_file.as_deref()) {
-        Ok(token) => args.server.token.clone().or(token),
+        Ok(token) => server.token.clone().or(token),
         Err(message) => return exit::usage("hist", &message),
     };
     if !args.once && !io::stdout().is_terminal() {
         return exit::usage("hist", "standard output is not a terminal: use --once");
     }
-    let events = match log::open(&args.server, "/api/v1/hist", token.as_deref()).await {
+    let events = match log::open(server, "/api/v1/hist", token.as_deref()).await {
         Ok(events) => events,
         Err((code, message)) => {
             eprintln!("larder hist: {message}");
             return ExitCode::from(code);
         }
     };
-    let ended = if args.once { once(args, events).await } else { live(args, token, events).await };
+    let ended =
+        if args.once { once(args, events).await } else { live(args, server, token, events).await };
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(why) => {
@@ -160,7 +163,7 @@ pub(crate) fn chart_line(line: &str, palette: Palette) -> Line<'static> {
 
 /// Follows the stream and reconnects when it breaks.
 async fn follow(
-    server: crate::address::Address,
+    server: Address,
     token: Option<String>,
     mut events: Events,
     news: mpsc::Sender<Result<Interval, String>>,
@@ -186,13 +189,18 @@ async fn follow(
     }
 }
 
-async fn live(args: &HistArgs, token: Option<String>, events: Events) -> Result<u8, String> {
+async fn live(
+    args: &HistArgs,
+    server: &Address,
+    token: Option<String>,
+    events: Events,
+) -> Result<u8, String> {
     let (send, mut news) = mpsc::channel(16);
-    tokio::spawn(follow(args.server.clone(), token, events, send));
+    tokio::spawn(follow(server.clone(), token, events, send));
     let mut screen = Screen::enter().map_err(|error| error.to_string())?;
     let mut seconds = RecentSeconds::default();
     let mut view = View {
-        server: args.server.endpoints.first().map(ToString::to_string).unwrap_or_default(),
+        server: server.endpoints.first().map(ToString::to_string).unwrap_or_default(),
         palette: Palette::of_environment(),
         window: usize::from(args.window),
         frozen: false,

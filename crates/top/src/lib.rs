@@ -31,26 +31,38 @@ mod table;
 mod text;
 mod view;
 
-use std::{future::Future, process::ExitCode, time::Duration};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use address::Address;
 
 pub use args::{HistArgs, LogArgs, TopArgs};
 
 /// Longest delay of the program's end by a pending name lookup.
 const LEAVE: Duration = Duration::from_millis(100);
 
-/// `larder top`: a live table of several caches.
-pub fn top(args: &TopArgs) -> ExitCode {
-    block_on(app::run(args))
+/// `larder top`: a live table of several caches. Without names: of those behind these control
+/// sockets.
+pub fn top(args: &TopArgs, local: &[PathBuf]) -> ExitCode {
+    let mut args = args.clone();
+    if args.servers.is_empty() && args.servers_file.is_none() && args.token_file.is_none() {
+        args.servers.extend(local.iter().map(|path| Address::control(path)));
+    }
+    block_on(app::run(&args))
 }
 
 /// `larder log`: requests as they are answered.
-pub fn log(args: &LogArgs) -> ExitCode {
-    block_on(log::run(args))
+pub fn log(args: &LogArgs, local: Option<&Path>) -> ExitCode {
+    block_on(log::run(args, &Address::larder(args.server.as_ref(), local)))
 }
 
 /// `larder hist`: live latency histogram.
-pub fn hist(args: &HistArgs) -> ExitCode {
-    block_on(hist::run(args))
+pub fn hist(args: &HistArgs, local: Option<&Path>) -> ExitCode {
+    block_on(hist::run(args, &Address::larder(args.server.as_ref(), local)))
 }
 
 fn block_on(run: impl Future<Output = ExitCode>) -> ExitCode {

@@ -7,12 +7,14 @@ use std::{
     time::Duration,
 };
 
-use larder_metrics::LogLine;
+use larder_metrics::{Advice, LogLine, Snapshot};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    LogArgs, ask, exit, poll,
+    LogArgs,
+    address::Address,
+    ask, exit, poll,
     screen::Palette,
     sse::{Event, Events},
     text,
@@ -37,7 +39,7 @@ pub(crate) type ExitError = (u8, String);
 
 /// Opens an event stream.
 pub(crate) async fn open(
-    address: &crate::address::Address,
+    address: &Address,
     path: &str,
     token: Option<&str>,
 ) -> Result<Events, ExitError> {
@@ -85,12 +87,12 @@ fn message(body: &[u8]) -> String {
 }
 
 /// Runs `larder log`.
-pub(crate) async fn run(args: &LogArgs) -> ExitCode {
+pub(crate) async fn run(args: &LogArgs, server: &Address) -> ExitCode {
     let token = match poll::token(args.token_file.as_deref()) {
-        Ok(token) => args.server.token.clone().or(token),
+        Ok(token) => server.token.clone().or(token),
         Err(message) => return exit::usage("log", &message),
     };
-    match follow(args, token.as_deref()).await {
+    match follow(args, server, token.as_deref()).await {
         EndReason::Done => ExitCode::SUCCESS,
         EndReason::Failed(code, message) => {
             eprintln!("larder log: {message}");
@@ -99,11 +101,29 @@ pub(crate) async fn run(args: &LogArgs) -> ExitCode {
     }
 }
 
-async fn follow(args: &LogArgs, token: Option<&str>) -> EndReason {
+/// Prints the causes of misses that the server has found, for those who look for one. None: it does
+/// not say.
+async fn advise(server: &Address, token: Option<&str>) -> Option<()> {
+    let endpoint = server.endpoints.first()?;
+    let path = "/api/v1/stats";
+    let asked = ask::request(endpoint, path, token, "application/json", u64::MAX);
+    let answer = timeout(ANSWER, asked).await.ok()?.ok().filter(|answer| answer.status() == 200)?;
+    let body = timeout(ANSWER, ask::read_all(answer.into_body())).await.ok()?.ok()?;
+    for cause in text::from_json::<Snapshot>(&body).ok()?.advice {
+        let Advice { site, reason, requests, of, text, setting, .. } = cause;
+        eprintln!("larder log: {site}: {requests} of {of} misses, {reason}: {text} {setting}");
+    }
+    Some(())
+}
+
+async fn follow(args: &LogArgs, server: &Address, token: Option<&str>) -> EndReason {
     let path = path(args);
+    if !args.json {
+        advise(server, token).await;
+    }
     let colours = io::stdout().is_terminal() && Palette::of_environment().colours;
     let mut left = args.count.unwrap_or(u64::MAX);
-    let mut events = match open(&args.server, &path, token).await {
+    let mut events = match open(server, &path, token).await {
         Ok(events) => events,
         Err((code, message)) => return EndReason::Failed(code, message),
     };
@@ -124,7 +144,7 @@ async fn follow(args: &LogArgs, token: Option<&str>) -> EndReason {
         events = loop {
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
-            match open(&args.server, &path, token).await {
+            match open(server, &path, token).await {
                 Ok(events) => break events,
                 Err((exit::UNREACHABLE, why)) => {
                     eprintln!("larder log: {why}; again in {}", text::time(pause));

@@ -114,6 +114,22 @@ pub(crate) struct HttpArgs {
     /// Additional field of every request, as `Name: value`; repeatable
     #[arg(short = 'H', long, value_name = "FIELD")]
     pub(super) header: Vec<String>,
+    /// Speak HTTP/2; with http:// by prior knowledge. --depth is the streams of a connection
+    #[arg(long)]
+    pub(super) http2: bool,
+    /// Speak HTTP/3. --depth is the streams of a connection
+    #[arg(long, conflicts_with = "http2")]
+    pub(super) http3: bool,
+    /// Believe servers that an authority of this file (PEM) vouches for [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    pub(super) cacert: Option<PathBuf>,
+    /// Do not verify the certificates of servers
+    #[arg(long, conflicts_with = "cacert")]
+    pub(super) insecure: bool,
+    /// Resume sessions of TLS with tickets of earlier connections; without this, each connection has
+    /// a full handshake
+    #[arg(long)]
+    pub(super) resume: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }

@@ -15,7 +15,7 @@ use super::{
     target::{self, Url},
 };
 use crate::{
-    engine::{self, Address, Check, Error, Plan, Protocol, Stop, Until},
+    engine::{self, Address, Check, Error, HttpVersion, Plan, Protocol, Stop, Tls, Trust, Until},
     exit, interrupt,
     load::{Arrivals, Load, Mix, Pace, Verb},
     output::Output,
@@ -67,8 +67,11 @@ fn http_job(args: &HttpArgs) -> Result<Job<'_>, String> {
             "the URLs name several servers; --connect says where to go for all of them".to_owned()
         );
     }
-    let fields =
-        args.header.iter().map(|field| checked_field(field)).collect::<Result<Vec<_>, _>>()?;
+    let fields = args
+        .header
+        .iter()
+        .map(|field| checked_field(field, !args.http2 && !args.http3))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut load = args.common.load.clone();
     if urls.len() > 1 {
         if !load.key.is_empty()
@@ -86,12 +89,47 @@ fn http_job(args: &HttpArgs) -> Result<Job<'_>, String> {
             urls.iter().map(|url| if alike { url.target.clone() } else { named(url) }).collect();
     }
     let host = args.host.clone().unwrap_or_else(|| first.host.clone());
-    let address = target::address(args.connect.as_deref().unwrap_or(&first.host), 80)?;
+    let port = if first.is_https { 443 } else { 80 };
+    let address = target::address(args.connect.as_deref().unwrap_or(&first.host), port)?;
     let load = load.validate_http(&first.target)?;
+    let (version, tls) = transport(args, &urls, &host)?;
     let mut plan = plan(&args.common, address, Protocol::Http { host, fields }, &load)?;
+    (plan.version, plan.tls) = (version, tls);
     plan.check = check(args.common.check, false);
     let name = args.common.name.clone().unwrap_or_else(|| args.urls.join(" "));
     Ok(Job { command: "bench http", common: &args.common, plan, load, fill: false, name })
+}
+
+/// The version of HTTP and the TLS of a run.
+fn transport(
+    args: &HttpArgs,
+    urls: &[Url],
+    host: &str,
+) -> Result<(HttpVersion, Option<Tls>), String> {
+    let version = match (args.http2, args.http3) {
+        (_, true) => HttpVersion::Http3,
+        (true, _) => HttpVersion::Http2,
+        _ => HttpVersion::Http1,
+    };
+    let is_https = urls.iter().all(|url| url.is_https);
+    if !is_https {
+        if urls.iter().any(|url| url.is_https) {
+            return Err("URLs of http and https in one run".to_owned());
+        }
+        return if version == HttpVersion::Http3 {
+            Err("--http3 is for https:// URLs".to_owned())
+        } else if args.cacert.is_some() || args.insecure || args.resume {
+            Err("--cacert, --insecure and --resume are for https:// URLs".to_owned())
+        } else {
+            Ok((version, None))
+        };
+    }
+    let trust = match &args.cacert {
+        _ if args.insecure => Trust::Anyone,
+        Some(file) => Trust::Authority(file),
+        None => Trust::System,
+    };
+    Ok((version, Some(Tls::new(Url::name(host), trust, version, args.resume)?)))
 }
 
 fn objects<'a>(
@@ -120,7 +158,7 @@ fn objects<'a>(
     Ok(Job { command, common, plan, load, fill, name })
 }
 
-fn checked_field(field: &str) -> Result<String, String> {
+fn checked_field(field: &str, is_http1: bool) -> Result<String, String> {
     let wrong = || format!("--header {field:?}: expected a field such as \"Accept-Language: de\"");
     let (name, value) = field.split_once(':').ok_or_else(wrong)?;
     let name = name.trim();
@@ -132,6 +170,9 @@ fn checked_field(field: &str) -> Result<String, String> {
     }
     match name.to_ascii_lowercase().as_str() {
         "host" => Err("--header Host: give --host instead".to_owned()),
+        "connection" | "keep-alive" | "te" | "upgrade" if !is_http1 => {
+            Err(format!("--header {name}: only HTTP/1.1 has it"))
+        }
         "content-length" | "transfer-encoding" => {
             Err(format!("--header {name}: set by what is sent"))
         }

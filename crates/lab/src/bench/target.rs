@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
+    /// It begins with `https`.
+    pub(super) is_https: bool,
     /// With the port if one is given, as in `Host`.
     pub(super) host: String,
     /// Path and query.
@@ -21,14 +23,10 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// Parses `http://host[:port][/path][?query]`.
+    /// Parses `http://host[:port][/path][?query]`, or the same with `https`.
     pub(super) fn parse(text: &str) -> Result<Url, String> {
-        if text.starts_with("https://") {
-            return Err(format!(
-                "{text:?}: TLS is not spoken here; give the server's plain HTTP address"
-            ));
-        }
-        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let secure = text.strip_prefix("https://");
+        let rest = secure.or(text.strip_prefix("http://")).unwrap_or(text);
         let wrong = || format!("{text:?}: expected an URL such as \"http://127.0.0.1:8080/page\"");
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (host, target) = rest.split_at(end);
@@ -43,7 +41,14 @@ impl Url {
             return Err(wrong());
         }
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        Ok(Url { host: host.to_owned(), target })
+        Ok(Url { is_https: secure.is_some(), host: host.to_owned(), target })
+    }
+
+    /// The host without a port and brackets.
+    pub(super) fn name(host: &str) -> &str {
+        let name =
+            if has_port(host) { host.rsplit_once(':').map_or(host, |at| at.0) } else { host };
+        name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
     }
 }
 
@@ -90,18 +95,18 @@ mod tests {
             ("http://example.org", "example.org", "/"),
             ("example.org/x#part", "example.org", "/x"),
             ("http://[::1]:80?q", "[::1]:80", "/?q"),
+            ("https://example.org:444/", "example.org:444", "/"),
         ] {
             let url = Url::parse(text).expect(text);
             assert_eq!((url.host.as_str(), url.target.as_str()), (host, target), "{text}");
         }
-        for text in [
-            "https://example.org/",
-            "http:///path",
-            "ftp://example.org",
-            "http://a b/",
-            "http://u@h/",
-            "",
-        ] {
+        assert!(Url::parse("https://a/").expect("a URL").is_https);
+        for (host, name) in [("a:1", "a"), ("a", "a"), ("[::1]:80", "::1"), ("[::1]", "::1")] {
+            assert_eq!(Url::name(host), name);
+        }
+        for text in
+            ["https://", "http:///path", "ftp://example.org", "http://a b/", "http://u@h/", ""]
+        {
             assert!(Url::parse(text).is_err(), "{text}");
         }
     }

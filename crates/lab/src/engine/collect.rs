@@ -95,7 +95,7 @@ fn shown(tally: &Tally) -> Second {
 fn how(plan: &Plan) -> Vec<(String, String)> {
     let mut how = vec![
         ("address".to_owned(), plan.address.to_string()),
-        ("protocol".to_owned(), plan.protocol.to_string()),
+        ("protocol".to_owned(), plan.spoken()),
         ("connections".to_owned(), plan.connections.to_string()),
         ("depth".to_owned(), plan.depth.to_string()),
         ("threads".to_owned(), plan.threads.to_string()),

@@ -1,35 +1,38 @@
 //! A connection of the generator: its pending requests and its buffers.
 
-use std::io;
+mod streams;
+
+use std::{io, os::fd::AsFd};
 
 use super::{
+    HttpVersion,
     codec::{Answers, Outcome, Step},
     context::ThreadContext,
-    socket::Socket,
+    http3::Http3,
+    slots::Slots,
+    socket::{Socket, watch},
     tally::Fault,
 };
-use crate::load::Operation;
 
 /// Consecutive reads from one connection before others get their turn.
 const READS: usize = 16;
 /// Capacity for the next bytes of an answer that is buffered.
 const ROOM: usize = 16 << 10;
 
-/// A pending request. Its buffers are reused.
-#[derive(Default)]
-struct Slot {
-    operation: Operation,
-    due: u64,
-    sent: u64,
-    counted: bool,
+/// The carrier of requests and answers.
+pub(super) enum Link {
+    /// A stream of bytes.
+    Stream(Socket),
+    /// Streams of QUIC.
+    Quic(Box<Http3>),
 }
 
 /// State of a connection.
 pub(super) enum State {
     /// Not started, or between two attempts.
     Rest,
-    Connecting(Socket, u64),
-    Open(Socket),
+    Connecting(Link, u64),
+    Open(Link),
     /// It has sent all its requests, or was given up.
     Done,
 }
@@ -52,10 +55,8 @@ pub(super) struct Connection {
     pub(super) number: usize,
     pub(super) state: State,
     answers: Answers,
-    slots: Box<[Slot]>,
-    head: usize,
-    under_way: usize,
-    /// How many of the last entries of `slots` are not written to `out` yet, because there is no
+    slots: Slots,
+    /// How many of the last requests in `slots` are not written to `out` yet, because there is no
     /// connection.
     unsent: usize,
     /// Requests that will follow after a think time.
@@ -72,6 +73,8 @@ pub(super) struct Connection {
     out: Vec<u8>,
     written: usize,
     watches_out: bool,
+    /// When a timer of QUIC is due.
+    timer: Option<u64>,
     /// Buffer of an incomplete answer: its first `filled` bytes are valid.
     spill: Vec<u8>,
     filled: usize,
@@ -89,9 +92,7 @@ impl Connection {
             number,
             state: State::Rest,
             answers,
-            slots: (0..depth).map(|_| Slot::default()).collect(),
-            head: 0,
-            under_way: 0,
+            slots: Slots::new(depth),
             unsent: 0,
             thinking: 0,
             left,
@@ -101,6 +102,7 @@ impl Connection {
             out: Vec::new(),
             written: 0,
             watches_out: false,
+            timer: None,
             spill: Vec::new(),
             filled: 0,
             need: 0,
@@ -110,19 +112,26 @@ impl Connection {
     /// Whether another request may be made now.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.under_way + self.thinking < self.slots.len() && self.left != Some(0)
+        self.under_way() + self.thinking < self.slots.capacity()
+            && self.left != Some(0)
+            && match &self.state {
+                State::Open(Link::Stream(_)) => self.answers.have_room(),
+                State::Open(Link::Quic(http3)) => http3.has_room(),
+                _ => true,
+            }
     }
 
     /// Number of pending requests.
     #[inline]
     pub(super) fn under_way(&self) -> usize {
-        self.under_way
+        self.slots.len()
     }
 
     /// Send time of the oldest request that was sent.
     #[inline]
     pub(super) fn oldest(&self) -> Option<u64> {
-        (self.under_way > self.unsent).then(|| self.slots[self.head].sent)
+        let oldest = self.slots.nth(0).filter(|_| self.under_way() > self.unsent)?;
+        Some(self.slots.get(oldest).sent)
     }
 
     /// Makes the next request, due at `due`; the next flush sends it if there is a connection.
@@ -130,8 +139,8 @@ impl Connection {
     /// Returns false if the source is exhausted.
     #[inline]
     pub(super) fn load(&mut self, due: u64, context: &mut ThreadContext<'_>) -> bool {
-        let at = (self.head + self.under_way) % self.slots.len();
-        let slot = &mut self.slots[at];
+        let Some(at) = self.slots.vacant() else { return false };
+        let slot = self.slots.get_mut(at);
         if !context.next(&mut slot.operation) {
             return false;
         }
@@ -139,84 +148,128 @@ impl Connection {
         slot.sent = context.now;
         slot.counted = due >= context.counted_from;
         self.left = self.left.map(|left| left - 1);
-        if context.codec.encode(&slot.operation, &mut self.out) {
-            if !matches!(self.state, State::Open(_)) {
-                // It is encoded again once there is a connection.
-                self.out.clear();
-                self.unsent += 1;
-            }
-            self.under_way += 1;
+        let encoded = if matches!(self.state, State::Open(_)) {
+            self.ask(at, context)
+        } else {
+            // It is encoded again once there is a connection.
+            let encoded = context.codec.encode(&slot.operation, &mut self.out);
+            self.out.clear();
+            self.unsent += usize::from(encoded);
+            encoded
+        };
+        if encoded {
+            self.slots.begin();
             context.under_way += 1;
-        } else if slot.counted {
+        } else if self.slots.get(at).counted {
             context.tally.fault(Fault::BadKey);
         }
         true
     }
 
+    /// Encodes the request in a slot for the open connection. False: the protocol cannot express
+    /// it.
+    #[inline]
+    fn ask(&mut self, at: usize, context: &ThreadContext<'_>) -> bool {
+        if let State::Open(Link::Quic(http3)) = &mut self.state {
+            return http3.ask(at, &self.slots, &context.codec);
+        }
+        let operation = &self.slots.get(at).operation;
+        self.answers.ask(&context.codec, at, operation, &mut self.out)
+    }
+
     /// Starts connecting. True: connected at once.
     pub(super) fn dial(&mut self, context: &mut ThreadContext<'_>) -> io::Result<bool> {
-        let (socket, connected) = Socket::dial(context.address)?;
-        socket.watch(context.poll, self.number, !connected, true)?;
+        let plan = context.plan;
+        if let (HttpVersion::Http3, Some(tls)) = (plan.version, &plan.tls) {
+            let http3 = Http3::dial(context.address, tls)?;
+            watch(http3.fd(), context.poll, self.number, false, true)?;
+            self.state = State::Connecting(Link::Quic(Box::new(http3)), context.now);
+            self.set_timer(context);
+            return Ok(false);
+        }
+        let (socket, connected) = Socket::dial(context.address, plan.tls.as_ref())?;
+        watch(socket.as_fd(), context.poll, self.number, !connected, true)?;
         self.watches_out = !connected;
-        self.state = State::Connecting(socket, context.now);
+        self.state = State::Connecting(Link::Stream(socket), context.now);
         Ok(connected)
     }
 
-    /// Handles the result of connecting.
-    pub(super) fn connected(&mut self, context: &mut ThreadContext<'_>) -> io::Result<()> {
+    /// Handles the result of connecting. True: requests can be sent.
+    pub(super) fn connected(&mut self, context: &mut ThreadContext<'_>) -> io::Result<bool> {
         match std::mem::replace(&mut self.state, State::Rest) {
-            State::Connecting(socket, _) => {
-                socket.connected()?;
-                if self.watches_out {
-                    socket.watch(context.poll, self.number, false, false)?;
+            State::Connecting(mut link, since) => {
+                let connected = match &mut link {
+                    Link::Stream(socket) => socket.connected(context.plan.version)?,
+                    Link::Quic(http3) => http3.connected(&mut context.scratch)?,
+                };
+                if !connected {
+                    self.state = State::Connecting(link, since);
+                    self.set_timer(context);
+                    return Ok(false);
+                }
+                if let (true, Link::Stream(socket)) = (self.watches_out, &link) {
+                    watch(socket.as_fd(), context.poll, self.number, false, false)?;
                     self.watches_out = false;
                 }
-                self.state = State::Open(socket);
+                self.state = State::Open(link);
                 self.answers = context.codec.answers();
+                self.answers.open(&mut self.out);
                 self.served = false;
                 self.encode_unsent(context);
             }
             other => self.state = other,
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Encodes the requests that waited for the connection.
     fn encode_unsent(&mut self, context: &mut ThreadContext<'_>) {
-        for index in self.under_way - self.unsent..self.under_way {
-            let slot = &mut self.slots[(self.head + index) % context.depth];
-            slot.sent = context.now;
+        for index in self.under_way() - self.unsent..self.under_way() {
+            let Some(at) = self.slots.nth(index) else { break };
+            self.slots.get_mut(at).sent = context.now;
             // Encoding succeeded when the request was made.
-            context.codec.encode(&slot.operation, &mut self.out);
+            self.ask(at, context);
         }
         self.unsent = 0;
     }
 
     /// Sends as much as the socket accepts.
     pub(super) fn flush(&mut self, context: &mut ThreadContext<'_>) -> NextStep {
-        let State::Open(socket) = &self.state else { return NextStep::Stay };
+        let socket = match &mut self.state {
+            State::Open(Link::Stream(socket)) => socket,
+            State::Open(Link::Quic(http3)) => {
+                let flushed = http3.flush();
+                self.set_timer(context);
+                return flushed.map_or_else(
+                    |error| NextStep::Failed(Fault::Broke(Fault::words(&error))),
+                    |()| NextStep::Stay,
+                );
+            }
+            _ => return NextStep::Stay,
+        };
         while self.written < self.out.len() {
             match socket.write(&self.out[self.written..]) {
                 Ok(Some(sent)) => {
                     self.written += sent;
                     context.sent(sent);
                 }
-                Ok(None) => {
-                    if !self.watches_out {
-                        self.watches_out = true;
-                        if let Err(error) = socket.watch(context.poll, self.number, true, false) {
-                            return NextStep::Failed(Fault::Broke(Fault::words(&error)));
-                        }
-                    }
-                    return NextStep::Stay;
-                }
+                Ok(None) => return self.watch_out(context, true),
                 Err(error) => return NextStep::Failed(Fault::Broke(Fault::words(&error))),
             }
         }
         self.out.clear();
         self.written = 0;
-        if std::mem::take(&mut self.watches_out)
-            && let Err(error) = socket.watch(context.poll, self.number, false, false)
+        match socket.drain() {
+            Ok(all_sent) => self.watch_out(context, !all_sent),
+            Err(error) => NextStep::Failed(Fault::Broke(Fault::words(&error))),
+        }
+    }
+
+    /// Asks for the time when the socket takes more, or no longer.
+    fn watch_out(&mut self, context: &ThreadContext<'_>, wanted: bool) -> NextStep {
+        let State::Open(Link::Stream(socket)) = &self.state else { return NextStep::Stay };
+        if std::mem::replace(&mut self.watches_out, wanted) != wanted
+            && let Err(error) = watch(socket.as_fd(), context.poll, self.number, wanted, false)
         {
             return NextStep::Failed(Fault::Broke(Fault::words(&error)));
         }
@@ -225,8 +278,23 @@ impl Connection {
 
     /// Reads and handles answers. `ending`: read up to the announced end of the stream.
     pub(super) fn read(&mut self, context: &mut ThreadContext<'_>, ending: bool) -> NextStep {
+        if matches!(self.state, State::Open(Link::Quic(_))) {
+            return self.read_streams(context);
+        }
+        let next = self.read_answers(context, ending);
+        if matches!(next, NextStep::Stay | NextStep::Again) {
+            self.answers.reply(&mut self.out);
+            if !self.out.is_empty() {
+                let flushed = self.flush(context);
+                return if flushed == NextStep::Stay { next } else { flushed };
+            }
+        }
+        next
+    }
+
+    fn read_answers(&mut self, context: &mut ThreadContext<'_>, ending: bool) -> NextStep {
         for _ in 0..READS {
-            let State::Open(socket) = &self.state else { return NextStep::Stay };
+            let State::Open(Link::Stream(socket)) = &mut self.state else { return NextStep::Stay };
             let mut scratch = std::mem::take(&mut context.scratch);
             let direct = self.filled == 0;
             let enough = self.need.max(self.filled + ROOM);
@@ -234,6 +302,8 @@ impl Connection {
                 self.spill.resize(enough, 0);
             }
             let into = if direct { &mut scratch[..] } else { &mut self.spill[self.filled..] };
+            // TLS gives less than it has.
+            let ending = ending || socket.is_secure();
             let (room, taken) = (into.len(), socket.read(into));
             let bytes = match taken {
                 Ok(Some(bytes)) if bytes > 0 => bytes,
@@ -298,11 +368,19 @@ impl Connection {
         let mut used = 0;
         self.need = 0;
         while used < bytes.len() {
-            if self.under_way == self.unsent {
-                return Err(NextStep::Failed(Fault::Unasked));
-            }
-            let slot = &self.slots[self.head];
-            match self.answers.take(&context.codec, &slot.operation, &bytes[used..]) {
+            let oldest = self.slots.nth(0).filter(|_| self.under_way() > self.unsent);
+            let (step, at) = match (&mut self.answers, oldest) {
+                (Answers::Http2(http2), _) => {
+                    let step = http2.take(&self.slots, &bytes[used..], &context.codec);
+                    (step, http2.answered())
+                }
+                (_, None) => return Err(NextStep::Failed(Fault::Unasked)),
+                (answers, Some(at)) => {
+                    let operation = &self.slots.get(at).operation;
+                    (answers.take(&context.codec, operation, &bytes[used..]), at)
+                }
+            };
+            match step {
                 Step::Need(need) => {
                     self.need = need;
                     break;
@@ -310,21 +388,22 @@ impl Connection {
                 Step::Part(part) => used += part,
                 Step::Over { used: last, outcome, keep } => {
                     used += last;
-                    self.answered(outcome, context);
+                    self.answered(at, outcome, context);
                     if !keep || context.plan.reconnect {
                         return Err(NextStep::Ended);
                     }
                 }
+                Step::Leave => return Err(NextStep::Ended),
                 Step::Broken(why) => return Err(NextStep::Failed(Fault::Malformed(why))),
             }
         }
         Ok(used)
     }
 
-    /// Completes the oldest request.
+    /// Completes the request of a slot.
     #[inline]
-    fn answered(&mut self, outcome: Outcome, context: &mut ThreadContext<'_>) {
-        let slot = &self.slots[self.head];
+    fn answered(&mut self, at: usize, outcome: Outcome, context: &mut ThreadContext<'_>) {
+        let slot = self.slots.get(at);
         self.failures = 0;
         self.served = true;
         if slot.counted {
@@ -334,26 +413,21 @@ impl Connection {
             self.thinking += 1;
             context.wake_after(self.number, slot.operation.think);
         }
-        self.forget_oldest(context);
-    }
-
-    fn forget_oldest(&mut self, context: &mut ThreadContext<'_>) {
-        self.head = if self.head + 1 == self.slots.len() { 0 } else { self.head + 1 };
-        self.under_way -= 1;
+        self.slots.end(at);
         context.under_way -= 1;
     }
 
     /// The server has closed the connection.
     fn ended(&mut self, context: &mut ThreadContext<'_>) -> NextStep {
-        if self.under_way == self.unsent {
-            return NextStep::Ended;
-        }
-        match self.answers.end(&context.codec, &self.slots[self.head].operation) {
-            Some(outcome) => {
-                self.answered(outcome, context);
+        let oldest = self.slots.nth(0).filter(|_| self.under_way() > self.unsent);
+        let Some(at) = oldest else { return NextStep::Ended };
+        let was_cut = matches!(&self.state, State::Open(Link::Stream(socket)) if socket.was_cut());
+        match self.answers.end(&context.codec, &self.slots.get(at).operation) {
+            Some(outcome) if !was_cut => {
+                self.answered(at, outcome, context);
                 NextStep::Ended
             }
-            None => NextStep::Failed(Fault::Closed),
+            _ => NextStep::Failed(Fault::Closed),
         }
     }
 
@@ -361,26 +435,28 @@ impl Connection {
     /// time running on.
     pub(super) fn close(&mut self) {
         self.state = State::Rest;
-        self.unsent = self.under_way;
+        self.unsent = self.under_way();
         self.out.clear();
         self.written = 0;
         self.filled = 0;
         self.need = 0;
         self.watches_out = false;
+        self.timer = None;
     }
 
     /// Counts the pending requests as failed: the oldest with `fault`, the others as lost.
     pub(super) fn fail(&mut self, fault: &Fault, context: &mut ThreadContext<'_>) {
-        if self.under_way == 0 && *fault == Fault::Unasked && context.counting() {
+        if self.under_way() == 0 && *fault == Fault::Unasked && context.counting() {
             context.tally.fault(Fault::Unasked);
         }
         let mut fault = Some(fault.clone());
-        while self.under_way > 0 {
+        while let Some(at) = self.slots.nth(0) {
             let why = fault.take().unwrap_or(Fault::Lost);
-            if self.slots[self.head].counted {
+            if self.slots.get(at).counted {
                 context.tally.fault(why);
             }
-            self.forget_oldest(context);
+            self.slots.end(at);
+            context.under_way -= 1;
         }
         self.close();
     }

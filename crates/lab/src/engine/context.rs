@@ -24,6 +24,8 @@ pub(super) enum TimerAction {
     Dial,
     /// Make a request after a think time.
     Operation,
+    /// A timer of QUIC.
+    Timer,
 }
 
 /// State shared by the connections of a thread. Times are nanoseconds since the start of the run.
@@ -36,13 +38,15 @@ pub(super) struct ThreadContext<'a> {
     /// Time of the last read or wait.
     pub(super) now: u64,
     pub(super) counted_from: u64,
-    pub(super) depth: usize,
     pub(super) open: bool,
     /// Pending requests on all connections.
     pub(super) under_way: usize,
     pub(super) tally: Tally,
     pub(super) scratch: Box<[u8]>,
-    /// Actions by time, with their connection. At most one per request and connection.
+    /// Answers of one look at a connection of HTTP/3, empty between looks.
+    pub(super) answered: Vec<(usize, Outcome)>,
+    /// Actions by time, with their connection. At most one per request and connection, and a timer
+    /// for each time it is moved to an earlier time.
     pub(super) actions: BinaryHeap<Reverse<(u64, usize, TimerAction)>>,
     pub(super) last_answer: u64,
     pub(super) source: Box<dyn Source>,
@@ -124,6 +128,10 @@ impl ThreadContext<'_> {
     pub(super) fn wake_after(&mut self, connection: usize, pause: Duration) {
         let at = self.now + u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX / 4);
         self.actions.push(Reverse((at, connection, TimerAction::Operation)));
+    }
+
+    pub(super) fn wake_at(&mut self, connection: usize, at: u64) {
+        self.actions.push(Reverse((at, connection, TimerAction::Timer)));
     }
 
     pub(super) fn dial_at(&mut self, connection: usize, at: u64) {

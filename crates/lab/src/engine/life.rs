@@ -104,8 +104,13 @@ impl Worker<'_> {
 
     pub(super) fn connected(&mut self, number: usize) {
         match self.connections[number].connected(&mut self.context) {
-            Ok(()) => {
+            Ok(false) => {}
+            Ok(true) => {
                 self.ever_connected = true;
+                // Bytes that came with the end of TLS' handshake are not reported again.
+                if self.context.plan.tls.is_some() {
+                    self.again.push(number);
+                }
                 self.go_on(number);
                 self.flush(number);
             }

@@ -6,8 +6,9 @@
 //! | `plan`, `error` | description of a run, and errors that prevent it |
 //! | `worker`, `life` | a thread: its event loop; life cycle of connections |
 //! | `dispatch`, `pacer` | open loop: due times of requests, and their assignment to connections |
-//! | `connection`, `socket` | a connection: pending requests, bytes in both directions |
+//! | `connection`, `slots`, `socket`, `tls` | a connection: pending requests, bytes in both directions |
 //! | `codec/` | protocols: encoding of requests, decoding and checking of answers |
+//! | `http3`, `quic` | the same over HTTP/3: a UDP socket with QUIC, requests on its streams |
 //! | `context` | state shared by the connections of a thread |
 //! | `tally`, `pages` | counters; expected contents of pages |
 //! | `collect` | combination of the threads' counts |
@@ -26,14 +27,18 @@ mod connection;
 mod context;
 mod dispatch;
 mod error;
+mod http3;
 mod life;
 mod pacer;
 mod pages;
 mod plan;
+mod quic;
+mod slots;
 mod socket;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod worker;
 
 use std::{
@@ -44,8 +49,9 @@ use std::{
 
 pub use error::Error;
 pub use pages::KnownPages;
-pub use plan::{Address, Check, Plan, Protocol, Stop, Until};
+pub use plan::{Address, Check, HttpVersion, Plan, Protocol, Stop, Until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+pub use tls::{Tls, Trust};
 
 use crate::{
     cpu::Watch,
@@ -160,6 +166,8 @@ fn check(plan: &Plan) -> Result<(), Error> {
         "there must be one thread at least, and a connection for each of at most 1024"
     } else if plan.depth == 0 || plan.depth > MOST_DEPTH {
         "the depth is 1 to 65536"
+    } else if plan.version == HttpVersion::Http3 && plan.tls.is_none() {
+        "HTTP/3 needs TLS"
     } else if plan.reconnect && plan.depth > 1 {
         "a new connection for each request and several under way on one exclude each other"
     } else if plan.check == Check::Every(0) {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::KnownPages;
+use super::{KnownPages, Tls};
 use crate::load::{Lengths, Pace};
 
 /// Address of a server.
@@ -35,7 +35,7 @@ impl fmt::Display for Address {
 /// Protocol of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 with keep-alive. Redirects are not followed.
+    /// HTTP, in the version that the plan says. Redirects are not followed.
     Http {
         /// `Host` of requests whose key is a path; a key that is a URL (`http://host/path`)
         /// contains its own host.
@@ -54,10 +54,32 @@ pub enum Protocol {
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Protocol::Http { .. } => "HTTP/1.1",
+            Protocol::Http { .. } => "HTTP",
             Protocol::MemcachedText => "memcached text",
             Protocol::MemcachedMeta => "memcached meta",
             Protocol::Redis => "Redis",
+        })
+    }
+}
+
+/// Version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1 with keep-alive.
+    #[default]
+    Http1,
+    /// HTTP/2, without TLS by prior knowledge.
+    Http2,
+    /// HTTP/3, which needs [`Plan::tls`].
+    Http3,
+}
+
+impl fmt::Display for HttpVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HttpVersion::Http1 => "HTTP/1.1",
+            HttpVersion::Http2 => "HTTP/2",
+            HttpVersion::Http3 => "HTTP/3",
         })
     }
 }
@@ -111,9 +133,13 @@ pub struct Plan {
     pub address: Address,
     /// The protocol.
     pub protocol: Protocol,
+    /// The version of HTTP.
+    pub version: HttpVersion,
+    /// TLS, if it is spoken.
+    pub tls: Option<Tls>,
     /// Connections of the whole run.
     pub connections: usize,
-    /// Most pending requests per connection.
+    /// Most pending requests per connection; over HTTP/2 its streams.
     pub depth: usize,
     /// Threads; connections and rate are divided among them.
     pub threads: usize,
@@ -148,11 +174,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The protocol in words, with its version and TLS.
+    pub(crate) fn spoken(&self) -> String {
+        let protocol = match self.protocol {
+            Protocol::Http { .. } => self.version.to_string(),
+            _ => self.protocol.to_string(),
+        };
+        let tls = self.tls.as_ref().map(|tls| format!(" over TLS, {}", tls.trust()));
+        protocol + &tls.unwrap_or_default()
+    }
+
     /// One connection, one request at a time, until stopped; a starting point for plans.
     pub fn new(address: Address, protocol: Protocol) -> Plan {
         Plan {
             address,
             protocol,
+            version: HttpVersion::default(),
+            tls: None,
             connections: 1,
             depth: 1,
             threads: 1,

@@ -134,11 +134,11 @@ impl<'a> Worker<'a> {
             start: setup.start,
             now: 0,
             counted_from,
-            depth: plan.depth,
             open: pacer.is_open(),
             under_way: 0,
             tally: Tally::new(pacer.is_open()),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
+            answered: Vec::new(),
             actions: BinaryHeap::new(),
             last_answer: 0,
             source: setup.source,
@@ -290,6 +290,11 @@ impl<'a> Worker<'a> {
             self.context.actions.pop();
             match action {
                 TimerAction::Dial => self.dial(number),
+                TimerAction::Timer => {
+                    if self.connections[number].is_timer(self.context.now) {
+                        self.event(number, epoll::EventFlags::IN);
+                    }
+                }
                 TimerAction::Operation => {
                     let connection = &mut self.connections[number];
                     connection.thinking -= 1;

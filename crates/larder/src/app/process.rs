@@ -19,7 +19,7 @@ use super::{
     guard::Guard,
     output::{self, Output},
 };
-use crate::launch::Launch;
+use crate::{launch::Launch, systemd};
 
 /// Between two looks at a group whose first process has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -58,6 +58,9 @@ impl Process {
         command.stdout(Stdio::from(OwnedFd::from(pipe.try_clone()?)));
         command.stderr(Stdio::from(OwnedFd::from(pipe)));
         command.process_group(0);
+        for name in systemd::VARIABLES {
+            command.env_remove(name);
+        }
         for (name, value) in &settings.env {
             match value {
                 Some(value) => command.env(name, value),

@@ -9,10 +9,10 @@ use std::{
 };
 
 use larder_server::settings::{AppListen, AppProtocol, AppSettings};
-use nix::unistd::{Group, User};
 
 use super::{
     build::file,
+    identity,
     options::Section,
     problem::{Location, Problem, Report, nearest},
     reader::Values,
@@ -75,6 +75,12 @@ pub(super) fn apps(root: &Values, directory: &Path, report: &mut Report) -> Vec<
             let message = "another application listens there";
             report.error(Problem::new(values.location("listen"), message));
         }
+        if root.is_set("user") && (app.user.is_some() || app.group.is_some()) {
+            let name = if app.user.is_some() { "user" } else { "group" };
+            let message = "the server itself gives up the rights of root, so it cannot start a \
+                           program as another user or group";
+            report.error(Problem::new(values.location(name), message));
+        }
         places.push(app.listen.clone());
         apps.push(Arc::new(app));
     }
@@ -97,7 +103,12 @@ fn app(values: &Values, directory: &Path, report: &mut Report) -> Option<AppSett
             report.warn(Problem::new(values.location("ready"), message));
         }
     }
-    let (user, group) = owner(values, report)?;
+    let (user, group) = identity::owner(values, report)?;
+    if (user.is_some() || group.is_some()) && !rustix::process::geteuid().is_root() {
+        let name = if user.is_some() { "user" } else { "group" };
+        let message = "only root may start programs as another user or group";
+        report.warn(Problem::new(values.location(name), message));
+    }
     Some(AppSettings {
         command: command(values, report)?,
         listen,
@@ -143,13 +154,6 @@ fn command(values: &Values, report: &mut Report) -> Option<Vec<String>> {
 
 fn listen(values: &Values, name: &str, directory: &Path, report: &mut Report) -> Option<AppListen> {
     let place: Place = values.get("listen")?;
-    let http = protocol(values) == AppProtocol::Http;
-    if http && !matches!(place, Place::Tcp(_)) {
-        let message = "an application that speaks HTTP listens on a port";
-        let problem = Problem::new(values.location("listen"), message);
-        report.error(problem.fix("give listen = 9001, or another port that is free"));
-        return None;
-    }
     let listen = match place {
         Place::Tcp(address) => return Some(AppListen::Tcp(address)),
         Place::Unix(path) => {
@@ -173,46 +177,6 @@ fn listen(values: &Values, name: &str, directory: &Path, report: &mut Report) ->
 
 /// Bytes behind the path for the name under which a new socket is opened first.
 const SPARE: usize = 4;
-
-/// A user ID with its name, and a group ID.
-type Owner = (Option<(u32, Option<String>)>, Option<u32>);
-
-/// None: a mistake, which is in the report.
-fn owner(values: &Values, report: &mut Report) -> Option<Owner> {
-    let text = |name| values.maybe::<String>(name);
-    let (mut user, mut group) = (None, None);
-    if let Some(name) = text("user") {
-        let known = match name.parse::<u32>() {
-            Ok(number) => User::from_uid(number.into()).ok().flatten(),
-            Err(_) => User::from_name(&name).ok().flatten(),
-        };
-        user = match (&known, name.parse::<u32>()) {
-            (Some(known), _) => Some((known.uid.as_raw(), Some(known.name.clone()))),
-            (None, Ok(number)) => Some((number, None)),
-            (None, Err(_)) => {
-                let message = format!("there is no user \"{name}\"");
-                report.error(Problem::new(values.location("user"), message));
-                return None;
-            }
-        };
-        group = known.map(|known| known.gid.as_raw());
-    }
-    if let Some(name) = text("group") {
-        let known = Group::from_name(&name).ok().flatten().map(|group| group.gid.as_raw());
-        group = known.or(name.parse().ok());
-        if group.is_none() {
-            let message = format!("there is no group \"{name}\"");
-            report.error(Problem::new(values.location("group"), message));
-            return None;
-        }
-    }
-    if (user.is_some() || group.is_some()) && !rustix::process::geteuid().is_root() {
-        let name = if user.is_some() { "user" } else { "group" };
-        let message = "only root may start programs as another user or group";
-        report.warn(Problem::new(values.location(name), message));
-    }
-    Some((user, group))
-}
 
 /// The limits that are set, in units of setrlimit(2).
 fn limits(values: &Values) -> Vec<(&'static str, u64)> {

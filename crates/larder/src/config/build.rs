@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use larder_proto::http::Codings;
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, FieldEdit, Glob, Handling, HostPattern,
     HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup, Pattern,
@@ -16,8 +17,10 @@ use larder_server::settings::{
     Unframed,
 };
 
+use crate::control;
+
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, https,
+    TOKEN_BYTES, acme, admin, app, bounded, https, identity,
     item::default_items,
     objects,
     options::Section,
@@ -63,6 +66,8 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     acme::acme(root, directory, &sites, &http.listen, https.as_mut(), report);
     let settings = Settings {
         memory,
+        identity: identity::identity(root, report),
+        control: control(root, directory),
         threads: root.get("threads").unwrap_or_else(processors),
         http,
         https,
@@ -79,6 +84,15 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     objects::look_at_shares(&settings, report);
     doubts(root, &settings, report);
     (report.errors.len() == before).then_some(settings)
+}
+
+/// The path of the control socket; None: there is none.
+fn control(root: &Values, directory: &Path) -> Option<PathBuf> {
+    match root.maybe::<PathBuf>("control") {
+        None => Some(control::default_path()),
+        Some(path) if path.as_os_str() == "none" => None,
+        Some(_) => Some(control::path_in(&file(root, "control", directory)?)),
+    }
 }
 
 fn processors() -> usize {
@@ -103,6 +117,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         h2c: values.get("h2c")?,
         sndbuf: values.get("sndbuf")?,
         sendfile_cache: values.get("sendfile_cache"),
+        open_files: values.get("open_files")?,
     })
 }
 
@@ -112,6 +127,9 @@ fn limits(values: &Values) -> Option<Limits> {
         request_line: values.get("request_line")?,
         fields: values.get("fields")?,
         connections: values.get("connections")?,
+        connections_per_client: values.get("connections_per_client"),
+        client_prefix_v4: values.get("client_prefix_v4")?,
+        client_prefix_v6: values.get("client_prefix_v6")?,
         request_body: values.get("request_body")?,
         header_timeout: values.get("header_timeout")?,
         idle_timeout: values.get("idle_timeout")?,
@@ -171,6 +189,10 @@ fn site(
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
+    doubtful_lifetime(values, &defaults, report);
+    for (rule, built) in values.tables("rule").iter().zip(&rules) {
+        doubtful_lifetime(rule, &built.alone, report);
+    }
     if rules.len() > MAX_RULES {
         let message =
             format!("{} rules, those of the preset included; at most {MAX_RULES}", rules.len());
@@ -187,6 +209,26 @@ fn site(
         defaults: Arc::new(defaults),
         rules,
     })
+}
+
+/// Warns of a lifetime of the operator without a word on cookies: it is for visitors without any,
+/// and most visitors have some.
+fn doubtful_lifetime(values: &Values, policy: &RulePolicy, report: &mut Report) {
+    let Some(name) = ["ttl", "refresh"].into_iter().find(|name| values.is_set(name)) else {
+        return;
+    };
+    let named = !policy.bypass_cookies.is_empty()
+        || !policy.ignore_cookies.is_empty()
+        || !policy.cache.vary_cookies.is_empty();
+    if named || policy.pass || policy.cache.force_cache {
+        return;
+    }
+    let message =
+        format!("`{name}` is for visitors without cookies: nothing says which cookies count");
+    let problem = Problem::new(values.location(name), message);
+    report.warn(problem.fix(
+        "name those that log in: bypass_cookies; or those that mean nothing: ignore_cookies = [\"*\"]",
+    ));
 }
 
 /// The origin of a rule.
@@ -235,6 +277,8 @@ fn action(values: &Values) -> RuleAction {
         sort_query: values.maybe("sort_query"),
         early_hints: values.maybe("early_hints"),
         convert_head: values.maybe("convert_head"),
+        mend_redirects: values.maybe("mend_redirects"),
+        limit: values.maybe("limit").map(Some),
         max_object: values.maybe("max_object"),
         cache: CacheAction {
             ttl: seconds(values, "ttl").map(Some),
@@ -253,6 +297,7 @@ fn action(values: &Values) -> RuleAction {
             strip_s_maxage: values.maybe("strip_s_maxage"),
             vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
             unframed: values.maybe::<String>("unframed").as_deref().map(unframed),
+            compress: values.maybe_list::<String>("compress").map(codings),
         },
         handling: handling(values),
     }
@@ -277,6 +322,10 @@ fn unframed(word: &str) -> Unframed {
         "pass" => Unframed::Pass,
         _ => Unframed::Brief,
     }
+}
+
+fn codings(names: Vec<String>) -> Vec<Codings> {
+    names.iter().filter_map(|name| Codings::named(name.as_bytes())).collect()
 }
 
 /// In rules, an empty list means "all cookies". "No cookie" is a name that no cookie can have.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use larder_server::settings::{
     Balance, Candidate, CookiePattern, FieldEdit, Glob, HostPattern, KeyField, Listen, Net,
-    Pattern, Redirect, StatusTtl,
+    Pattern, Rate, Redirect, StatusTtl,
 };
 use regex::Regex;
 
@@ -36,9 +36,12 @@ pub(crate) enum Item {
     Balance(Balance),
     FieldEdit(FieldEdit),
     Redirect(Redirect),
+    Rate(Rate),
     Candidate(Candidate),
     Param(String, Option<String>),
     MediaType(String, String),
+    Expires(Glob, u32),
+    SendFiles(String, PathBuf),
     StatusTtl(StatusTtl),
     Statuses(u16, u16),
     Parameter(Pattern),
@@ -86,8 +89,11 @@ from_item! {
     Balance: Item::Balance(balance) => balance.clone(),
     FieldEdit: Item::FieldEdit(edit) => edit.clone(),
     Redirect: Item::Redirect(redirect) => redirect.clone(),
+    Rate: Item::Rate(rate) => *rate,
     Candidate: Item::Candidate(candidate) => candidate.clone(),
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
+    (Glob, u32): Item::Expires(types, seconds) => (types.clone(), *seconds),
+    (String, PathBuf): Item::SendFiles(prefix, path) => (prefix.clone(), path.clone()),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     (u16, u16): Item::Statuses(first, last) => (*first, *last),
@@ -177,14 +183,16 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Balance => value::balance(text).map(Item::Balance),
         Kind::FieldEdit => value::field_edit(text).map(Item::FieldEdit),
         Kind::Redirect => value::redirect(text).map(Item::Redirect),
+        Kind::Rate => value::rate(text).map(Item::Rate),
         Kind::Prefix if value::is_place(text) => Ok(Item::Text(text.to_owned())),
-        Kind::Prefix => Err(expected(kind)),
         Kind::Candidate => {
             Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
         }
         Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
+        Kind::Expires => value::expires(text).map(|(types, time)| Item::Expires(types, time)),
+        Kind::SendFiles => value::send_files(text).map(|(from, to)| Item::SendFiles(from, to)),
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
-        Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
+        Kind::Prefix | Kind::Table(..) | Kind::Tables(_) => Err(expected(kind)),
     }
 }
 
@@ -247,12 +255,17 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::FieldEdit => {
             "a field such as \"X-Env: prod\", \"+Link: </a>\" or \"-Server\"".to_owned()
         }
+        Kind::Rate => "a rate such as \"20/s\" or \"600/m burst 50\"".to_owned(),
         Kind::Redirect => {
             "a place such as \"301 https://example.org$uri\" or \"/there\"".to_owned()
         }
         Kind::Prefix => "a path such as \"/api\"".to_owned(),
         Kind::Candidate => "a place such as \"$uri\", \"/index.php\" or \"=404\"".to_owned(),
         Kind::MediaType => "a type such as \"wasm=application/wasm\"".to_owned(),
+        Kind::Expires => {
+            "a time such as \"1h\", or a type and a time such as \"image/* 30d\"".to_owned()
+        }
+        Kind::SendFiles => "a path and a directory such as \"/files/=/srv/files\"".to_owned(),
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),

@@ -13,6 +13,7 @@ pub(crate) mod app;
 pub(crate) mod bounded;
 mod build;
 mod https;
+mod identity;
 pub(crate) mod item;
 pub(crate) mod objects;
 pub(crate) mod options;
@@ -46,6 +47,8 @@ pub(crate) struct Flags {
     pub(crate) config: Option<PathBuf>,
     pub(crate) memory: Option<String>,
     pub(crate) threads: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) group: Option<String>,
     pub(crate) http: Vec<String>,
     pub(crate) https: Vec<String>,
     pub(crate) http3: bool,
@@ -109,11 +112,15 @@ pub(crate) fn parse(path: Option<&Path>, text: &str, flags: &Flags) -> Loaded {
 /// Overrides the file with the flags.
 fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
     let one = |text: &Option<String>| text.as_slice().to_vec();
-    if flags.memory.is_some() {
-        root.set_from_flag("memory", "--memory", &one(&flags.memory), report);
-    }
-    if flags.threads.is_some() {
-        root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
+    for (name, flag, value) in [
+        ("memory", "--memory", &flags.memory),
+        ("threads", "--threads", &flags.threads),
+        ("user", "--user", &flags.user),
+        ("group", "--group", &flags.group),
+    ] {
+        if value.is_some() {
+            root.set_from_flag(name, flag, &one(value), report);
+        }
     }
     apply_certificate(flags, root, report);
     let ordered = flags.acme.is_some() || !flags.names.is_empty();

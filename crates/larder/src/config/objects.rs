@@ -71,6 +71,8 @@ pub(crate) fn only(
     Some(Settings {
         memory,
         threads,
+        identity: None,
+        control: None,
         http: HttpSettings { listen: Vec::new(), ..http_defaults()? },
         https: None,
         sites: Vec::new(),

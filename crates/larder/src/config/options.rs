@@ -234,6 +234,8 @@ pub(crate) enum Kind {
     FieldEdit,
     /// Another place of a page, with a status or not.
     Redirect,
+    /// Requests in a time.
+    Rate,
     /// The beginning of a path.
     Prefix,
     /// A place to look at for a path: `$uri`.
@@ -242,6 +244,10 @@ pub(crate) enum Kind {
     Param,
     /// The media type of files by extension: `wasm=application/wasm`.
     MediaType,
+    /// A time, with a pattern of media types before it or not: `image/* 30d`.
+    Expires,
+    /// The beginning of paths, and a directory: `/files/=/srv/files`.
+    SendFiles,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.
@@ -304,6 +310,24 @@ const ROOT: &[Opt] = &[
         "Memory for all data, including the index.",
     ),
     opt("threads", Kind::Count(1, 1024), "", "Worker threads. Default: one per processor."),
+    opt(
+        "user",
+        Kind::Text,
+        "",
+        "The user to run as, by name or number, after the addresses are bound. For a server that \
+         root starts: files that a reload reads again, such as certificates, and the access log \
+         must be readable and writable for this user.",
+    ),
+    opt("group", Kind::Text, "", "The group to run as. Default: that of `user`."),
+    opt(
+        "control",
+        Kind::File,
+        "",
+        "Directory of the socket for `larder purge`, `log`, `hist`, `top`, `reload` and `stop`, \
+         which only the same user and root can open; `none`: no such socket. Default: \
+         `$RUNTIME_DIRECTORY`, else `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for others, \
+         `/tmp/larder-UID` where that is not set.",
+    ),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(
         "https",
@@ -359,9 +383,11 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 18] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 20] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
+    ("--user", Section::Root, "user"),
+    ("--group", Section::Root, "group"),
     ("--http", Section::Http, "listen"),
     ("--https", Section::Https, "listen"),
     ("--http3", Section::Https, "http3"),

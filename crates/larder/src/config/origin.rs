@@ -29,7 +29,8 @@ const IDLE_APPLICATION: Duration = Duration::from_secs(1);
 const OF_FASTCGI: [&str; 4] = ["root", "split_path", "params", "app_root"];
 
 /// Options of origins with files.
-const OF_FILES: [&str; 5] = ["index", "try_files", "symlinks", "types", "check"];
+const OF_FILES: [&str; 7] =
+    ["index", "try_files", "symlinks", "types", "check", "expires", "listing"];
 
 /// The most servers of one origin. Each worker keeps connections to each.
 const MAX_MEMBERS: usize = 64;
@@ -158,7 +159,9 @@ fn origin(
     let scheme = match url.scheme {
         UrlScheme::Http | UrlScheme::Https => {
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
-            useless(values, &OF_FILES, "for origins with files", report);
+            if !values.is_set("send_files") {
+                useless(values, &OF_FILES, "for origins with files", report);
+            }
             https::origin_scheme(values, &url, directory, report)?
         }
         UrlScheme::FastCgi => {
@@ -167,7 +170,7 @@ fn origin(
             if !values.is_set("idle_timeout") {
                 idle_timeout = IDLE_APPLICATION;
             }
-            OriginScheme::FastCgi(Arc::new(fastcgi(values, &url, directory, report)?))
+            OriginScheme::FastCgi(Arc::new(fastcgi(values, directory, report)?))
         }
         // Resolved above.
         UrlScheme::App => return None,
@@ -182,12 +185,16 @@ fn origin(
             OriginScheme::Files(Arc::new(tree))
         }
     };
+    let is_socket = url.scheme != UrlScheme::Files && !url.path.as_os_str().is_empty();
+    let socket = is_socket.then_some(url.path);
     Some(OriginSettings {
         scheme,
+        socket,
         host: url.host,
         port: url.port,
         address: None,
         app,
+        send_files: send_files(values, directory, report)?,
         proxy_protocol: match values.maybe::<String>("proxy_protocol").as_deref() {
             Some("v1") => Some(Version::One),
             Some(_) => Some(Version::Two),
@@ -206,6 +213,20 @@ fn origin(
     })
 }
 
+/// The directories whose files its answers may name.
+fn send_files(
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Vec<(String, Arc<TreeSettings>)>> {
+    let named: Vec<(String, PathBuf)> = values.list("send_files");
+    let root = |(prefix, path): (String, PathBuf)| {
+        let tree = tree(values, "send_files", directory.join(path), report)?;
+        Some((prefix, Arc::new(tree)))
+    };
+    named.into_iter().map(root).collect()
+}
+
 /// Warns of options that have no effect on this kind of origin.
 pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report: &mut Report) {
     for name in names.iter().filter(|name| values.is_set(name)) {
@@ -214,12 +235,7 @@ pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report:
     }
 }
 
-fn fastcgi(
-    values: &Values,
-    url: &OriginUrl,
-    directory: &Path,
-    report: &mut Report,
-) -> Option<FastCgiSettings> {
+fn fastcgi(values: &Values, directory: &Path, report: &mut Report) -> Option<FastCgiSettings> {
     let root = file(values, "root", directory);
     if root.is_none() {
         useless(values, &OF_FILES, "for origins with a `root`", report);
@@ -230,7 +246,6 @@ fn fastcgi(
         None => None,
     };
     Some(FastCgiSettings {
-        socket: (!url.path.as_os_str().is_empty()).then(|| url.path.clone()),
         tree,
         app_root: values.maybe::<String>("app_root").map(PathBuf::from),
         split_path: values.list("split_path"),
@@ -272,5 +287,7 @@ fn tree(
         follow_links: values.get::<String>("symlinks")? == "follow",
         types: values.list("types"),
         check: values.get::<Duration>("check")?.as_secs() as u32,
+        expires: values.list("expires"),
+        listing: values.get("listing")?,
     })
 }

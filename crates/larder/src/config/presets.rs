@@ -14,7 +14,18 @@ use super::{
 pub(crate) const TEXT: &str = include_str!("presets.toml");
 
 /// The values of `preset`.
-pub(crate) const NAMES: &[&str] = &["anonymous", "mediawiki", "wordpress"];
+pub(crate) const NAMES: &[&str] = &[
+    "anonymous",
+    "discourse",
+    "django",
+    "drupal",
+    "ghost",
+    "magento",
+    "mediawiki",
+    "static",
+    "typo3",
+    "wordpress",
+];
 
 /// The preset of this name, and its mistakes (none: a test reads them all).
 pub(crate) fn preset(name: &str) -> Option<(Values, Report)> {

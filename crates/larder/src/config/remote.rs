@@ -161,6 +161,8 @@ fn peer(url: OriginUrl) -> Arc<OriginSettings> {
     Arc::new(OriginSettings {
         host: url.host,
         app: None,
+        send_files: Vec::new(),
+        socket: None,
         port: url.port,
         address: None,
         connect_timeout: Duration::from_secs(1),

@@ -456,6 +456,20 @@ const PRESETS: &[(&str, &str, &str, bool)] = &[
     ("wordpress", "/blog/wp-cron.php", "", true),
     ("wordpress", "/checkout/", "", true),
     ("wordpress", "/wp-content/a.css", "", false),
+    ("django", "/blog/", "_ga=1", false),
+    ("django", "/blog/", "sessionid=1", true),
+    ("django", "/admin/login/", "", true),
+    ("drupal", "/node/1", "_ga=1", false),
+    ("drupal", "/node/1", "SSESS0123=a", true),
+    ("drupal", "/de/user/login", "", true),
+    ("typo3", "/", "", false),
+    ("typo3", "/", "fe_typo_user=1", true),
+    ("magento", "/shirt.html", "PHPSESSID=1; form_key=2", false),
+    ("magento", "/checkout/cart/", "", true),
+    ("ghost", "/a-post/", "", false),
+    ("ghost", "/a-post/", "ghost-members-ssr=a", true),
+    ("discourse", "/t/a/1", "_t=1", true),
+    ("static", "/", "anything=1", false),
 ];
 
 #[test]

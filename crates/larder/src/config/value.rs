@@ -4,7 +4,7 @@ use std::{net::Ipv6Addr, path::PathBuf, time::Duration};
 
 use http::{HeaderName, HeaderValue};
 use larder_proto::{rules::strip::is_hop_by_hop, units};
-use larder_server::settings::{Balance, FieldEdit, Glob, Listen, Redirect, StatusTtl};
+use larder_server::settings::{Balance, FieldEdit, Glob, Listen, Rate, Redirect, StatusTtl};
 
 pub(crate) use units::{Expected, address, show_duration, show_size, size};
 
@@ -72,7 +72,7 @@ pub(crate) enum UrlScheme {
 }
 
 /// `http://host[:port]`, `https://host[:port]`, `fcgi://host:port`, without path, or
-/// `fcgi+unix:/path`, `files:/path` or `app:NAME`.
+/// `fcgi+unix:/path`, `http+unix:/path`, `files:/path` or `app:NAME`.
 pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
     let (scheme, rest) = text.split_once(':').ok_or_else(expected)?;
@@ -90,15 +90,19 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
         let (scheme, path) = (UrlScheme::App, PathBuf::new());
         return Ok(OriginUrl { scheme, host: rest.to_owned(), port: 0, path });
     }
-    if scheme.eq_ignore_ascii_case("fcgi+unix") {
+    let unix = match scheme.to_ascii_lowercase().as_str() {
+        "fcgi+unix" => Some(UrlScheme::FastCgi),
+        "http+unix" => Some(UrlScheme::Http),
+        _ => None,
+    };
+    if let Some(scheme) = unix {
         // The kernel's limit, as for listeners.
         if !rest.starts_with('/') || rest.len() > 107 || rest.contains('\0') {
-            return Err("a socket such as \"fcgi+unix:/run/php/php-fpm.sock\", of at most 107 \
-                        bytes"
+            return Err("a socket such as \"fcgi+unix:/run/php/php-fpm.sock\" or \
+                        \"http+unix:/run/app.sock\", of at most 107 bytes"
                 .to_owned());
         }
-        let (scheme, path) = (UrlScheme::FastCgi, PathBuf::from(rest));
-        return Ok(OriginUrl { scheme, host: String::new(), port: 0, path });
+        return Ok(OriginUrl { scheme, host: String::new(), port: 0, path: PathBuf::from(rest) });
     }
     let (scheme, default) = match scheme.to_ascii_lowercase().as_str() {
         "http" => (UrlScheme::Http, Some(80)),
@@ -212,6 +216,20 @@ pub(crate) fn status_ttl(text: &str) -> Result<StatusTtl, Expected> {
     Ok(StatusTtl { first, last, ttl })
 }
 
+/// The lifetime of files by media type: `1h` (of all), `image/* 30d`.
+pub(crate) fn expires(text: &str) -> Result<(Glob, u32), Expected> {
+    let expected =
+        || "a time such as \"1h\", or a type and a time such as \"image/* 30d\"".to_owned();
+    let (types, time) = text.trim().rsplit_once(' ').unwrap_or(("*", text));
+    let time = u32::try_from(duration(time)?.as_secs()).map_err(|_| expected())?;
+    let types = types.trim();
+    if types != "*" && !types.contains('/') {
+        return Err(expected());
+    }
+    // Parameters of the type (`charset`) do not count.
+    Ok((Glob::new(&types.to_ascii_lowercase()), time))
+}
+
 /// `200`, `2xx`, `200-399`: the first and the last.
 pub(crate) fn statuses(text: &str) -> Result<(u16, u16), Expected> {
     let range = match text.to_ascii_lowercase().strip_suffix("xx") {
@@ -307,6 +325,33 @@ pub(crate) fn field_edit(text: &str) -> Result<FieldEdit, Expected> {
     })
 }
 
+/// Requests of one client: `20/s`, `600/m burst 50`. The reserve is that of a second unless it is
+/// given.
+pub(crate) fn rate(text: &str) -> Result<Rate, Expected> {
+    let most = Rate::MOST;
+    let expected = || format!("a rate such as \"20/s\" or \"600/m burst 50\", up to {most}/s");
+    let (rate, burst) = match text.trim().split_once(" burst ") {
+        Some((rate, burst)) => (rate, Some(burst)),
+        None => (text.trim(), None),
+    };
+    let (requests, unit) = rate.split_once('/').ok_or_else(expected)?;
+    let seconds = match unit.trim() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(expected()),
+    };
+    let number = |text: &str, most: u32| {
+        text.trim().parse().ok().filter(|number| (1..=most).contains(number)).ok_or_else(expected)
+    };
+    let requests: u32 = number(requests, most.saturating_mul(seconds))?;
+    let burst = match burst {
+        Some(burst) => number(burst, most)?,
+        None => requests.div_ceil(seconds),
+    };
+    Ok(Rate { requests, seconds, burst })
+}
+
 /// Another place of a page: `https://example.org$uri`, `/there`; with a status before it or not.
 pub(crate) fn redirect(text: &str) -> Result<Redirect, Expected> {
     let expected = || "a place such as \"301 https://example.org$uri\" or \"/there\"".to_owned();
@@ -327,6 +372,20 @@ pub(crate) fn is_place(text: &str) -> bool {
     text.starts_with('/') && !text.starts_with("//") && text.bytes().all(plain)
 }
 
+/// The beginning of paths, and the directory of the files that they name: `/files/=/srv/files`. The
+/// beginning ends with a slash.
+pub(crate) fn send_files(text: &str) -> Result<(String, PathBuf), Expected> {
+    let expected = || "a path and a directory such as \"/files/=/srv/files\"".to_owned();
+    let (prefix, directory) = text.split_once('=').ok_or_else(expected)?;
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"%?#".contains(&byte);
+    let valid = prefix.starts_with('/') && prefix.bytes().all(plain);
+    if !valid || directory.is_empty() || directory.contains('\0') {
+        return Err(expected());
+    }
+    let end = if prefix.ends_with('/') { "" } else { "/" };
+    Ok((format!("{prefix}{end}"), PathBuf::from(directory)))
+}
+
 /// The media type of files by extension: `wasm=application/wasm`.
 pub(crate) fn media_type(text: &str) -> Result<(String, String), Expected> {
     let expected = || "a type such as \"wasm=application/wasm\"".to_owned();
@@ -342,6 +401,15 @@ pub(crate) fn media_type(text: &str) -> Result<(String, String), Expected> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lifetimes_of_files_by_type() {
+        assert_eq!(expires("1h"), Ok((Glob::new("*"), 3600)));
+        assert_eq!(expires("Image/* 30d"), Ok((Glob::new("image/*"), 30 * 86_400)));
+        for text in ["", "image/*", "png 1h", "image/png 1h 2h x"] {
+            assert!(expires(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_configuration_has_whole_milliseconds() {

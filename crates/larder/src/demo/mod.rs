@@ -42,7 +42,8 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
         .ok_or("no free port from 8080 to 8099: name one with --http")?;
     let text = configuration(front, admin(front), origin.address);
     let loaded = config::parse(None, &text, &Flags::default());
-    let settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
+    let mut settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
+    settings.control = None;
     serve::raise_descriptors(&settings);
     let (signals, server) = serve::start(settings, |_| ()).map_err(|error| error.to_string())?;
     let front = server.local_addrs().first().copied().unwrap_or(front);
@@ -54,7 +55,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
 }
 
 fn wait(mut signals: crate::signals::Signals, server: larder_server::Server) -> ExitCode {
-    while signals.wait() != crate::signals::SignalRequest::Stop {}
+    while !matches!(signals.wait(&mut None, None), crate::signals::SignalRequest::Stop) {}
     serve::stop(signals, server, Supervisor::default())
 }
 

@@ -128,13 +128,10 @@ pub(super) fn read_files(typed: &Typed, settings: &mut Settings) -> Result<(), E
 
 /// For SIGHUP: the same settings with the present users and certificate. None: a file is wrong, and
 /// the reason is printed.
-pub(super) fn reread_files(typed: &Typed, mut settings: Settings) -> Option<Settings> {
+pub(super) fn reread_files(typed: &Typed, mut settings: Settings) -> Result<Settings, String> {
     match read_files(typed, &mut settings) {
-        Ok(()) => Some(settings),
-        Err(exit) => {
-            eprintln!("{}", exit.message);
-            None
-        }
+        Ok(()) => Ok(settings),
+        Err(exit) => Err(format!("{}\n", exit.message)),
     }
 }
 

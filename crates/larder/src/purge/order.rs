@@ -4,8 +4,13 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{Answer, read_token, report_done};
-use crate::{cli::PurgeArgs, config::value, exit};
+use super::{read_token, report_done};
+use crate::{
+    ask::{self, Answer},
+    cli::PurgeArgs,
+    config::value,
+    exit,
+};
 
 /// The default address of the admin interface.
 pub(super) const ADMIN: &str = "127.0.0.1:8081";
@@ -24,21 +29,15 @@ pub(super) fn bytes(args: &PurgeArgs, admin: &str) -> Result<Vec<u8>, String> {
     };
     order["soft"] = json!(args.soft);
     let order = order.to_string();
+    if admin.starts_with("unix:") {
+        return Ok(ask::request("POST", "/api/v1/purge", &order, token.as_deref()));
+    }
     let host = admin.trim_start_matches("http://").trim_end_matches('/');
     let host = if host.starts_with(':') { format!("127.0.0.1{host}") } else { host.to_owned() };
     if value::split_authority(&host).is_none() {
         return Err(format!("expected an address such as \"{ADMIN}\", found {admin:?}"));
     }
-    let mut head = format!(
-        "POST /api/v1/purge HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nUser-Agent: \
-         larder/{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
-        env!("CARGO_PKG_VERSION"),
-        order.len()
-    );
-    if let Some(token) = token {
-        head.push_str(&format!("Authorization: Bearer {token}\r\n"));
-    }
-    Ok(format!("{head}\r\n{order}").into_bytes())
+    Ok(ask::request_to(&host, "POST", "/api/v1/purge", &order, token.as_deref()))
 }
 
 /// Prints the result.

@@ -30,7 +30,7 @@ fn decode_long(input: &mut &[u8], mut value: usize) -> Result<usize, HpackError>
 
 /// Appends `value` with a prefix of `bits` bits. `flags` are the bits of the first byte above it.
 #[inline]
-pub(crate) fn encode(value: usize, bits: u32, flags: u8, out: &mut Vec<u8>) {
+pub fn encode(value: usize, bits: u32, flags: u8, out: &mut Vec<u8>) {
     let mask = (1_usize << bits) - 1;
     if value < mask {
         out.push(flags | value as u8);

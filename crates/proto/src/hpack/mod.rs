@@ -17,6 +17,8 @@ pub(crate) mod text;
 
 pub use decode::{Decoded, Decoder, Line};
 pub use encode::{Block, Encoder, prepare};
+pub use integer::encode as write_integer;
+pub use text::string as write_string;
 
 /// Size of the dynamic table before a setting changes it, in bytes (RFC 9113 section 6.5.2).
 pub const DEFAULT_TABLE_SIZE: u32 = 4096;

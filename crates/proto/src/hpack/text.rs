@@ -53,7 +53,7 @@ impl<'b> Text<'b> {
 
 /// Appends a string, Huffman coded if that is shorter.
 #[inline]
-pub(crate) fn string(text: &[u8], out: &mut Vec<u8>) {
+pub fn string(text: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     if text.len() < WORTH_CODING {
         out.push(text.len() as u8);

@@ -42,7 +42,9 @@ pub use query::{Pattern, normalise_query};
 pub use range::{ByteRange, ContentRange, IfRange, RangeList, RangeSet, RangeSpec, Satisfied};
 pub use reject::{Reject, RejectReason};
 pub use request::{BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_request, slots};
-pub use response::{BadResponse, Cached, ResponseBody, ResponseHead, parse_response};
+pub use response::{
+    BadResponse, Cached, ResponseBody, ResponseFields, ResponseHead, parse_response,
+};
 pub use target::{Authority, Form, Target};
 pub use trace_context::{TRACEPARENT_LEN, TraceParent};
 pub use turns::{Answered, Turn};

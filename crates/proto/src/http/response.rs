@@ -102,19 +102,18 @@ pub fn parse_response(bytes: &[u8], to_head: bool) -> Result<Option<ResponseHead
     let (Some(status), Some(minor)) = (status, parsed.version) else {
         return Err(BadResponse::Syntax);
     };
-    let mut said = Said::default();
+    let mut said = ResponseFields::default();
     for field in &*parsed.headers {
-        said.take(field.name, field.value)?;
+        said.take(field.name.as_bytes(), field.value)?;
     }
-    let body = said.body(status, to_head)?;
-    let keep_alive =
-        body != ResponseBody::UntilClose && !said.close && (minor == 1 || said.keep_alive);
-    Ok(Some(ResponseHead { status, body, keep_alive, cached: said.cached(), used }))
+    let head = said.head(status, to_head, used)?;
+    let keep_alive = head.keep_alive && (minor == 1 || said.keep_alive);
+    Ok(Some(ResponseHead { keep_alive, ..head }))
 }
 
-/// The facts collected from the fields.
-#[derive(Default)]
-struct Said {
+/// The facts that the fields of a response tell, whatever protocol brings them.
+#[derive(Debug, Default)]
+pub struct ResponseFields {
     length: Option<u64>,
     coded: bool,
     chunked: bool,
@@ -124,10 +123,11 @@ struct Said {
     caches: [Option<bool>; 5],
 }
 
-impl Said {
+impl ResponseFields {
+    /// Takes one line.
     #[inline]
-    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), BadResponse> {
-        let is = |word: &str| name.eq_ignore_ascii_case(word);
+    pub fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadResponse> {
+        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         match name.len() {
             3 if is("age") => self.says(4, value.iter().any(|digit| matches!(digit, b'1'..=b'9'))),
             7 if is("x-cache") => self.says(1, has_word(value, b"hit")),
@@ -163,6 +163,19 @@ impl Said {
     fn says(&mut self, field: usize, hit: bool) {
         let before = self.caches[field].unwrap_or(false);
         self.caches[field] = Some(before || hit);
+    }
+
+    /// The head, when all lines were taken. `to_head`: it answers HEAD; `used`: its length, in
+    /// bytes.
+    pub fn head(
+        &self,
+        status: u16,
+        to_head: bool,
+        used: usize,
+    ) -> Result<ResponseHead, BadResponse> {
+        let body = self.body(status, to_head)?;
+        let keep_alive = body != ResponseBody::UntilClose && !self.close;
+        Ok(ResponseHead { status, body, keep_alive, cached: self.cached(), used })
     }
 
     fn cached(&self) -> Cached {

@@ -29,6 +29,7 @@ pub use event::{Event, Step};
 pub use flood::{Flood, FloodLimits};
 pub use limits::Limits;
 pub use response::{Fields, Sent};
+pub use settings::id as setting;
 
 pub use crate::pseudo::{Priority, Workspace};
 

@@ -10,17 +10,18 @@ use super::{DEFAULT_WINDOW, MAX_31_BITS};
 use crate::hpack::DEFAULT_TABLE_SIZE;
 
 /// Identifiers of settings.
-mod id {
-    pub(super) const HEADER_TABLE_SIZE: u16 = 1;
-    pub(super) const ENABLE_PUSH: u16 = 2;
-    pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
-    pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
-    pub(super) const MAX_FRAME_SIZE: u16 = 5;
-    pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
+pub mod id {
+    #![expect(missing_docs, reason = "the names are those of RFC 9113 section 6.5.2")]
+    pub const HEADER_TABLE_SIZE: u16 = 1;
+    pub const ENABLE_PUSH: u16 = 2;
+    pub const MAX_CONCURRENT_STREAMS: u16 = 3;
+    pub const INITIAL_WINDOW_SIZE: u16 = 4;
+    pub const MAX_FRAME_SIZE: u16 = 5;
+    pub const MAX_HEADER_LIST_SIZE: u16 = 6;
     /// RFC 8441 section 3
-    pub(super) const ENABLE_CONNECT_PROTOCOL: u16 = 8;
+    pub const ENABLE_CONNECT_PROTOCOL: u16 = 8;
     /// RFC 9218 section 2.1
-    pub(super) const NO_RFC7540_PRIORITIES: u16 = 9;
+    pub const NO_RFC7540_PRIORITIES: u16 = 9;
 }
 
 /// Settings of the client that matter to a server.

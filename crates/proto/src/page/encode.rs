@@ -89,6 +89,7 @@ fn write_meta(out: &mut [u8], meta: &Meta) {
         Kind::Page => 0,
         Kind::VaryMarker => 1,
         Kind::HitForMiss => 2,
+        Kind::Form => 3,
     };
     put(out, 6, &meta.status.to_le_bytes());
     put(out, 8, &meta.flags.0.to_le_bytes());

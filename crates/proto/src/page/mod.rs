@@ -42,10 +42,12 @@ pub enum Kind {
     VaryMarker,
     /// The last response was not storable: do not make requests for this key wait for each other.
     HitForMiss,
+    /// A page in a content coding, made of the page that lies in memory.
+    Form,
 }
 
 /// Content coding of the stored body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum Encoding {
     /// Not encoded.
     #[default]
@@ -109,8 +111,13 @@ impl PageFlags {
     /// Content without length or chunks, kept briefly: gone when its time is over, and never
     /// validated, as it may be but the beginning.
     pub const UNFRAMED: Self = Self(2048);
+    /// The page is kept in compressed forms too; its head says `Vary: Accept-Encoding`.
+    pub const COMPRESSIBLE: Self = Self(8192);
+    /// The site gave it no lifetime, and its response does not vary on Cookie: the lifetime is a
+    /// guess or the operator's, and only for requests without cookies that count.
+    pub const COOKIELESS: Self = Self(4096);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(4095);
+    pub const ALL: Self = Self(16383);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

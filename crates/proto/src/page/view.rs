@@ -156,6 +156,7 @@ fn read_meta(header: &[u8; HEADER_LEN]) -> Result<Meta, Damaged> {
             0 => Kind::Page,
             1 => Kind::VaryMarker,
             2 => Kind::HitForMiss,
+            3 => Kind::Form,
             _ => return Err(Damaged::Unknown),
         },
         status: u16::from_le_bytes([header[6], header[7]]),

@@ -162,14 +162,20 @@ impl<'a> Reply<'a> {
 
     /// Text for people to read; `format` has three bytes (`txt`, `mkd`). In RESP2 a string.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
-        if self.version == Version::V2 {
-            return self.bulk(text);
-        }
-        self.head(b'=', text.len() + 4);
-        self.raw(format.as_bytes());
-        self.raw(b":");
+        self.verbatim_head(format, text.len());
         self.raw(text);
         self.raw(b"\r\n");
+    }
+
+    /// The head of such a text of `len` bytes, which the caller adds; then
+    /// [`Reply::bulk_end`].
+    pub fn verbatim_head(&mut self, format: &str, len: usize) {
+        if self.version == Version::V2 {
+            return self.bulk_head(len);
+        }
+        self.head(b'=', len + 4);
+        self.raw(format.as_bytes());
+        self.raw(b":");
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {

@@ -114,6 +114,8 @@ pub struct Site<'a> {
     pub key_fields: &'a [KeyField],
     /// Cache-Control and Pragma of requests are obeyed.
     pub client_cache_control: bool,
+    /// Pages are compressed here: the origin is asked for uncoded content.
+    pub compresses: bool,
 }
 
 /// A request field that is in the keys of a site's pages, and so reaches the origin.
@@ -185,7 +187,10 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
         counting_cookies(received, site, &mut out);
         let Received { fields, trusted, certificate, .. } = *received;
         out.extend(key_lines(fields, trusted, certificate, site.key_fields).map(borrowed));
-        let codings = Codings::parse(received.fields.all("accept-encoding"));
+        let codings = match site.compresses {
+            true => Codings::IDENTITY,
+            false => Codings::parse(received.fields.all("accept-encoding")),
+        };
         push(&mut out, "accept-encoding", codings.field().into_bytes());
     } else if let Some(certificate) = received.certificate {
         out.extend(certificate.lines().map(borrowed));

@@ -2,7 +2,7 @@
 
 use super::age::{age_value, initial_age};
 use super::directives::{Source, governing};
-use super::{Policy, ResponseFacts};
+use super::{Policy, ResponseFacts, Vary, vary};
 use crate::Secs;
 use crate::http::{CacheControl, Fields, Restriction, date};
 use crate::page::{Encoding, Kind, Meta, PageFlags, Partial};
@@ -122,17 +122,30 @@ pub(super) fn lifetime(resp: &ResponseFacts<'_>, policy: &Policy) -> (Lifetime, 
     let surrogate_stale =
         (source == Source::Surrogate).then_some(directives.stale_while_revalidate).flatten();
     let sie = directives.stale_if_error.or(surrogate_stale).or(policy.keep).unwrap_or(0);
+    // `force_cache` says that the content is the same for everyone; by no-cache the site itself
+    // judges each use.
+    let for_all = policy.force_cache
+        || matches!(found, Found::Explicit(_))
+        || directives.no_cache == Restriction::Whole;
+    let cookieless = !for_all && !varies_on_cookie(resp.fields);
     let lifetime = Lifetime {
         freshness,
         initial_age,
         swr,
         sie,
-        flags: flags(&directives, policy).with(origin_flag),
+        flags: flags(&directives, policy)
+            .with(origin_flag)
+            .with_if(PageFlags::COOKIELESS, cookieless),
         date: dates.date,
         last_modified,
         partial: None,
     };
     (lifetime, found != Found::None)
+}
+
+/// Whether requests with other cookies select other responses.
+fn varies_on_cookie(fields: Fields<'_>) -> bool {
+    matches!(vary::names(fields), Vary::Names(names) if names.iter().any(|name| name == "cookie"))
 }
 
 /// Explicit freshness: max-age, s-maxage or Expires in the response itself (RFC 9111 4.2.1).

@@ -13,6 +13,7 @@
 //! | what does a 304 or a HEAD change? | [`freshen`], [`head_update`] |
 //! | does the client have it already? may it have a range? | [`evaluate`], [`range_applies`] |
 //! | what does an unsafe request invalidate? | [`invalidate::targets`] |
+//! | is a page kept in compressed forms too? | [`compress`] |
 //! | which variant? | [`vary::names`], [`vary::normalise`] |
 //! | which fields are stored and sent on? | [`strip`] |
 //! | which fields go to the origin, in what form? | [`forward`] |
@@ -20,6 +21,7 @@
 
 pub mod age;
 pub mod cache_status;
+pub mod compress;
 pub mod conditional;
 pub mod decide;
 pub mod directives;

@@ -1,5 +1,7 @@
 //! Settings that an operator may make per rule. The default is the RFC.
 
+use crate::http::Codings;
+
 /// A lifetime for responses without their own, by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusTtl {
@@ -93,6 +95,9 @@ pub struct Policy {
     pub vary_cookies: Vec<String>,
     /// Responses whose end is the end of the connection. Default: kept briefly.
     pub unframed: Unframed,
+    /// Codings in which stored pages are kept too, the preferred one first; empty: none. The origin
+    /// is then asked for uncoded content.
+    pub compress: Vec<Codings>,
 }
 
 impl Default for Policy {
@@ -117,6 +122,7 @@ impl Default for Policy {
             strip_s_maxage: false,
             vary_cookies: Vec::new(),
             unframed: Unframed::default(),
+            compress: Vec::new(),
         }
     }
 }

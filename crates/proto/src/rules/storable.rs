@@ -2,7 +2,7 @@
 
 use super::directives::{governing, of_request};
 use super::freshness::{self, heuristically_cacheable, is_explicit, stale_forbidden};
-use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Vary, partial, strip, vary};
+use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Vary, compress, partial, strip, vary};
 use crate::http::accept::is_coding;
 use crate::http::framing::content_length;
 use crate::http::{CacheControl, Codings, Method, Restriction};
@@ -81,13 +81,20 @@ pub fn storable(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Polic
     };
     partial
         .and_then(|partial| judge(req, resp, policy, partial))
-        .and_then(|lifetime| accepted(req, resp).map(|()| lifetime))
+        .and_then(|lifetime| accepted(req, resp, policy).map(|()| lifetime))
         .map_or_else(Storable::No, Storable::Yes)
 }
 
 /// Whether the response came in a coding that the request accepts. One that did not was not made
 /// for its Accept-Encoding, by which it would be found again.
-fn accepted(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
+fn accepted(
+    req: &RequestFacts<'_>,
+    resp: &ResponseFacts<'_>,
+    policy: &Policy,
+) -> Result<(), NoStore> {
+    if !policy.compress.is_empty() && !vary::is_coded(resp.fields) {
+        return Ok(());
+    }
     let codings = Codings::parse(req.fields.all("accept-encoding"));
     let allowed =
         codings.allows(resp.fields.elements("content-encoding").filter(|name| is_coding(name)));
@@ -132,8 +139,11 @@ pub(super) fn judge(
         return Err(NoStore::NoFreshness);
     }
     lifetime.partial = partial;
-    lifetime.flags =
-        lifetime.flags.with_if(PageFlags::AUTHORIZED, req.known.authorization().is_some());
+    let compressible = partial.is_none() && compress::compressible(resp, policy);
+    lifetime.flags = lifetime
+        .flags
+        .with_if(PageFlags::AUTHORIZED, req.known.authorization().is_some())
+        .with_if(PageFlags::COMPRESSIBLE, compressible);
     Ok(lifetime)
 }
 

@@ -1,6 +1,6 @@
 //! The response fields that are stored and sent on (RFC 9111 3.1, RFC 9110 7.6.1).
 
-use super::{Policy, ResponseFacts};
+use super::{Policy, ResponseFacts, compress};
 use crate::Ms;
 use crate::http::cache_control::field_names;
 use crate::http::{Elements, Fields, date};
@@ -47,13 +47,17 @@ pub fn stored_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> S
         let cookie = !policy.allow_set_cookie && name.eq_ignore_ascii_case("set-cookie");
         !cookie && !name.eq_ignore_ascii_case("age") && !restricted(resp.fields, policy, name)
     };
-    write_head(resp, reason, policy, keep)
+    let mut stored = write_head(resp, reason, policy, keep);
+    compress::say_vary(resp, policy, &mut stored.head);
+    stored
 }
 
 /// The head to send to the client whose request fetched the response: as [`stored_head`], but with
 /// Age and with the fields meant for that client alone.
 pub fn forwarded_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> Vec<u8> {
-    write_head(resp, reason, policy, |_| true).head
+    let mut head = write_head(resp, reason, policy, |_| true).head;
+    compress::say_vary(resp, policy, &mut head);
+    head
 }
 
 /// Whether a 304 made from a stored head carries this field: the fields of the 200, without those

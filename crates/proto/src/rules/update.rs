@@ -115,7 +115,7 @@ fn renew(
     let merged = merge_304(page, new.fields, policy).map_err(|_| NotFreshened::Malformed)?;
     with_fields(&merged, |fields| {
         let facts = ResponseFacts { status: page.meta.status, fields, ..*new };
-        if !same_selection(page, fields) {
+        if !same_selection(page, fields, policy) {
             return Err(NotFreshened::OtherPage);
         }
         let lifetime =
@@ -133,8 +133,8 @@ fn renew(
 
 /// Whether the page was selected by all the fields that the merged Vary names; if not, it can no
 /// longer be stored.
-fn same_selection(page: &PageView<'_>, merged: Fields<'_>) -> bool {
-    match vary::names(merged) {
+fn same_selection(page: &PageView<'_>, merged: Fields<'_>, policy: &Policy) -> bool {
+    match vary::selecting(merged, policy) {
         vary::Vary::Star => false,
         vary::Vary::None => true,
         vary::Vary::Names(names) => {

@@ -50,11 +50,24 @@ pub fn names(response: Fields<'_>) -> Vary {
     if names.is_empty() { Vary::None } else { Vary::Names(names) }
 }
 
+/// [`names`] that select among stored responses under a policy. Where this cache compresses pages
+/// itself the origin is asked for uncoded content by everybody, so Accept-Encoding selects nothing
+/// among the uncoded ones.
+pub fn selecting(response: Fields<'_>, policy: &Policy) -> Vary {
+    match names(response) {
+        Vary::Names(mut names) if !policy.compress.is_empty() && !is_coded(response) => {
+            names.retain(|name| name != ENCODING);
+            if names.is_empty() { Vary::None } else { Vary::Names(names) }
+        }
+        names => names,
+    }
+}
+
 const ENCODING: &str = "accept-encoding";
 /// Fields in which the origin is told the client's address.
 const ADDRESS: [&str; 2] = ["forwarded", "x-forwarded-for"];
 
-fn is_coded(response: Fields<'_>) -> bool {
+pub(super) fn is_coded(response: Fields<'_>) -> bool {
     response.elements("content-encoding").any(is_coding)
 }
 

@@ -46,6 +46,11 @@ impl WatcherPermits {
         let full = |_| Refused::busy(format!("{WATCHERS} watch already: close one"));
         self.0.clone().try_acquire_owned().map_err(full)
     }
+
+    /// Nobody watches.
+    pub(super) fn are_free(&self) -> bool {
+        self.0.available_permits() == WATCHERS
+    }
 }
 
 /// One event.

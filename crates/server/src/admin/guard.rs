@@ -5,6 +5,7 @@
 //! | a page of another site that reads this one under its own name (DNS rebinding) | `Host` must be an address, `localhost` or a name of `admin.hosts` |
 //! | a page of another site that makes a browser send a request here | `Origin` and `Sec-Fetch-Site` must be our own; no CORS field is ever sent |
 //! | anybody who can connect | changes need the token; so does reading, depending on `admin.read` |
+//! | another user of this machine at the control socket | its file's permissions, and the kernel's word whose a connection is (`thread`) |
 //! | a dashboard shown inside another page | `frame-ancestors 'none'` |
 //!
 //! The token goes in `Authorization` only, which no browser adds by itself: so a forged request has
@@ -19,7 +20,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{App, answer::Refused};
+use super::{App, answer::Refused, thread::Peer};
 use crate::settings::{AdminSettings, ReadAccess};
 
 /// Fields of every answer for browsers.
@@ -52,6 +53,10 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
 }
 
 fn allowed(app: &App, request: &Request) -> Result<(), Refused> {
+    if let Some(Peer::Local(_)) = request.extensions().get() {
+        // The same user or root, and no browser: neither could do more with the token.
+        return Ok(());
+    }
     let admin = app.admin();
     let headers = request.headers();
     let host = host(headers, &admin)?;

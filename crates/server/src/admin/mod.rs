@@ -9,6 +9,7 @@
 //! | `thread`, `write_timeout` | the thread, its connections and their limits |
 //! | `routes`, `guard`, `answer` | the table of routes; permissions; answers and errors in JSON |
 //! | `plain`, `measured` | health, readiness, the dashboard's files, sites; figures |
+//! | `control` | the unix socket for the same user and root, orders to the process |
 //! | `events`, `live`, `tail`, `filter` | server-sent events: figures once a second, requests as they end |
 //! | `purges` | purges and bans |
 //! | `walk`, `objects`, `object` | stored pages: lists, and one page in full |
@@ -16,6 +17,7 @@
 //! | `web` | the dashboard |
 
 mod answer;
+mod control;
 mod events;
 mod filter;
 mod guard;
@@ -62,6 +64,8 @@ use crate::{
     worker::Command,
 };
 
+pub use control::{Order, OrderKind};
+
 /// Bytes of the token that is made if the configuration has none; as many bits as a key of AES-128.
 const TOKEN_BYTES: usize = 16;
 
@@ -74,6 +78,10 @@ pub(crate) struct Start {
     pub(crate) settings: Arc<Settings>,
     /// With true: of TLS.
     pub(crate) listeners: Vec<(std::net::TcpListener, bool)>,
+    /// For the same user and root.
+    pub(crate) control: Option<std::os::unix::net::UnixListener>,
+    /// Where the faces listen, for people.
+    pub(crate) addresses: Vec<String>,
     pub(crate) clock: Clock,
     pub(crate) store: &'static Store,
     pub(crate) registry: Arc<Registry>,
@@ -109,6 +117,9 @@ pub(crate) struct App {
     turns: walk::WalkPermits,
     /// Permits for uploads.
     uploads: Semaphore,
+    /// Orders to the process, for its main thread.
+    orders: mpsc::Sender<Order>,
+    addresses: Vec<String>,
 }
 
 impl App {
@@ -149,6 +160,7 @@ pub(crate) struct Admin {
     thread: Option<JoinHandle<()>>,
     addresses: Vec<(SocketAddr, bool)>,
     token: String,
+    orders: Option<mpsc::Receiver<Order>>,
 }
 
 /// The addresses and token of the admin interface.
@@ -172,6 +184,7 @@ impl Admin {
             .collect::<io::Result<_>>()?;
         start.registry.set_name(admin.name.clone());
         let live = start.http.as_ref().and_then(|http| http.live.get());
+        let (orders, orders_of_thread) = mpsc::channel(control::ORDERS);
         let tail = live.map(|live| tail::Tail::new(live.clone()));
         let app = Arc::new(App {
             tail,
@@ -192,21 +205,28 @@ impl Admin {
             watchers: live::Watchers::default(),
             turns: walk::WalkPermits::default(),
             uploads: Semaphore::new(pages::UPLOADS),
+            orders,
+            addresses: start.addresses,
         });
-        let (of_thread, listeners) = (app.clone(), start.listeners);
+        let (of_thread, listeners, control) = (app.clone(), start.listeners, start.control);
         let thread = std::thread::Builder::new().name("larder-admin".to_owned());
         let thread = thread.spawn(move || {
-            if let Err(error) = thread::run(&of_thread, listeners) {
+            if let Err(error) = thread::run(&of_thread, listeners, control) {
                 eprintln!("larder: the admin interface ended: {error}");
             }
         })?;
-        Ok(Admin { app, thread: Some(thread), addresses, token })
+        Ok(Admin { app, thread: Some(thread), addresses, token, orders: Some(orders_of_thread) })
     }
 
     /// Its addresses and token.
     pub(crate) fn view(&self) -> AdminView {
         let own = self.app.admin().token.is_none();
         AdminView { addresses: self.addresses.clone(), token: own.then(|| self.token.clone()) }
+    }
+
+    /// The orders of operators; once.
+    pub(crate) fn take_orders(&mut self) -> Option<mpsc::Receiver<Order>> {
+        self.orders.take()
     }
 
     /// Takes new settings, with the token.
@@ -253,6 +273,11 @@ fn join(thread: JoinHandle<()>, patience: Duration) -> bool {
         left -= step;
     }
     thread.join().is_ok()
+}
+
+/// The machine's name.
+pub(crate) fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 fn random_token() -> io::Result<String> {

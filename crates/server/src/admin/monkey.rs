@@ -116,7 +116,7 @@ pub(super) async fn add(
 /// Deletes the page of a path, published or fetched.
 pub(super) async fn reset(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<Peer>,
     Path(path): Path<String>,
     request: Request,
 ) -> Result<Response, Refused> {
@@ -125,7 +125,7 @@ pub(super) async fn reset(
     let shared = http(&app)?;
     let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), false);
     let found = purger.page(&keys(&place.host, place.port, &place.path)).await;
-    let by = format!("{} API", peer.ip().to_canonical());
+    let by = format!("{peer} API");
     shared.purges.note(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by);
     Ok(answer::json(&json!({"reset": format!("/{path}"), "purged": u64::from(found)})))
 }

@@ -61,7 +61,7 @@ pub(super) async fn object(State(app): State<Arc<App>>, uri: Uri) -> Result<Resp
     let keys = match page.meta.kind {
         Kind::Page => vec![primary.clone()],
         Kind::VaryMarker => variants(&app, &primary, page.meta.nonce).await?,
-        Kind::HitForMiss => Vec::new(),
+        Kind::HitForMiss | Kind::Form => Vec::new(),
     };
     if query.body != 0 {
         let key = keys.get(query.variant).ok_or_else(absent)?;
@@ -182,6 +182,7 @@ fn flags(flags: PageFlags) -> Vec<&'static str> {
         (PageFlags::NEGATIVE, "negative"),
         (PageFlags::NO_TRANSFORM, "no-transform"),
         (PageFlags::COPY, "copy"),
+        (PageFlags::COOKIELESS, "cookieless"),
     ];
     names.into_iter().filter(|(flag, _)| flags.any(*flag)).map(|(_, name)| name).collect()
 }

@@ -301,7 +301,7 @@ struct Named {
 /// Deletes a published page: the next request for its URL goes to the origin.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<Peer>,
     uri: Uri,
 ) -> Result<Response, Refused> {
     let query: Named = params(&uri)?;
@@ -312,7 +312,7 @@ pub(super) async fn delete(
     if !entry.is_some_and(|entry| app.store.delete_same(&entry, app.now())) {
         return Err(Refused::absent("not_published", "no page is published under this URL"));
     }
-    let by = format!("{} API", peer.ip().to_canonical());
+    let by = format!("{peer} API");
     shared.purges.note(app.now(), "reset", &query.url, false, 1, by);
     Ok(StatusCode::NO_CONTENT.into_response())
 }

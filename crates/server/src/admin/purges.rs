@@ -86,7 +86,7 @@ struct PurgeRequest {
 /// Executes a purge.
 pub(super) async fn purge(
     State(app): State<Arc<App>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refused> {
     let bytes = whole(request.into_body(), REQUEST).await?;
@@ -134,7 +134,7 @@ pub(super) async fn purge(
         }
     };
     let journal = purger.settled().await;
-    let by = format!("{} API", peer.ip().to_canonical());
+    let by = format!("{peer} API");
     shared.purges.note(app.now(), kind, &what, soft, purged, by);
     Ok(answer::json(&match journal {
         None => json!({"purged": purged}),

@@ -1,7 +1,7 @@
 //! The thread of the admin interface: its own runtime, so that its requests neither wait for a
 //! worker nor delay one.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, extract::Request};
 use hyper::{body::Incoming, server::conn::http1, service::Service as _, service::service_fn};
@@ -11,7 +11,7 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, UnixListener},
     sync::Semaphore,
 };
 
@@ -30,12 +30,37 @@ const FIELDS: usize = 64;
 /// Pause after `accept` failed for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections of the control socket at once; its clients are few, and do not share the permits of
+/// the others, so that a flood of those does not lock the operator out.
+const CONTROL_CONNECTIONS: usize = 32;
+
+/// Time limit for the last answers over the control socket when the server has stopped.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
 /// The sender of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub(super) enum Peer {
+    /// At an address.
+    At(SocketAddr),
+    /// Over the control socket: this user of this machine.
+    Local(u32),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::At(address) => address.ip().to_canonical().fmt(f),
+            Peer::Local(user) => write!(f, "user {user}"),
+        }
+    }
+}
 
 /// The body of the thread. Returns when told to stop.
-pub(super) fn run(app: &Arc<App>, listeners: Vec<(std::net::TcpListener, bool)>) -> io::Result<()> {
+pub(super) fn run(
+    app: &Arc<App>,
+    listeners: Vec<(std::net::TcpListener, bool)>,
+    control: Option<std::os::unix::net::UnixListener>,
+) -> io::Result<()> {
     // Workers have priority if the processors are busy. The thread runs even if this fails.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -47,8 +72,16 @@ pub(super) fn run(app: &Arc<App>, listeners: Vec<(std::net::TcpListener, bool)>)
             let listener = TcpListener::from_std(listener)?;
             tokio::spawn(accept(listener, secured, router.clone(), permits.clone()));
         }
+        let local = Arc::new(Semaphore::new(CONTROL_CONNECTIONS));
+        if let Some(control) = control {
+            let control = UnixListener::from_std(control)?;
+            tokio::spawn(accept_local(control, router.clone(), local.clone()));
+        }
         app.start_tasks();
         app.stopped().await;
+        // Whoever ordered the stop gets an answer.
+        let all = CONTROL_CONNECTIONS as u32;
+        let _ = tokio::time::timeout(LAST_ANSWERS, local.acquire_many(all)).await;
         Ok(())
     })
 }
@@ -77,12 +110,12 @@ async fn accept(
             let _ = stream.set_nodelay(true);
             let stream = WriteTimeout::new(stream);
             match tls {
-                None => serve(stream, peer, service).await,
+                None => serve(stream, Peer::At(peer), service).await,
                 Some(None) => {}
                 Some(Some(acceptor)) => {
                     let shaken = tokio::time::timeout(HEADER_TIMEOUT, acceptor.accept(stream));
                     if let Ok(Ok(stream)) = shaken.await {
-                        serve(stream, peer, service).await;
+                        serve(stream, Peer::At(peer), service).await;
                     }
                 }
             }
@@ -91,13 +124,35 @@ async fn accept(
     }
 }
 
+/// Connections of the control socket. The permissions of its file may be looser than meant, so the
+/// kernel is asked whose each one is.
+async fn accept_local(listener: UnixListener, router: Router, permits: Arc<Semaphore>) {
+    let service = TowerToHyperService::new(router);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let Ok(user) = stream.peer_cred().map(|peer| peer.uid()) else { continue };
+        if user != 0 && user != rustix::process::geteuid().as_raw() {
+            continue;
+        }
+        let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+        let service = service.clone();
+        tokio::spawn(async move {
+            serve(WriteTimeout::new(stream), Peer::Local(user), service).await;
+            drop(permit);
+        });
+    }
+}
+
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    peer: SocketAddr,
+    peer: Peer,
     service: TowerToHyperService<Router>,
 ) {
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(peer);
         service.call(Request::from(request))
     });
     let mut builder = http1::Builder::new();

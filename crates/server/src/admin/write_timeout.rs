@@ -10,7 +10,6 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Sleep, sleep},
 };
 
@@ -18,15 +17,15 @@ use tokio::{
 /// connections.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A TCP connection with a deadline on blocked writes.
-pub(super) struct WriteTimeout {
-    stream: TcpStream,
+/// A connection with a deadline on blocked writes.
+pub(super) struct WriteTimeout<S> {
+    stream: S,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl WriteTimeout {
-    pub(super) fn new(stream: TcpStream) -> WriteTimeout {
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(stream: S) -> WriteTimeout<S> {
         WriteTimeout { stream, waiting: None }
     }
 
@@ -45,7 +44,7 @@ impl WriteTimeout {
     }
 }
 
-impl AsyncRead for WriteTimeout {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -55,7 +54,7 @@ impl AsyncRead for WriteTimeout {
     }
 }
 
-impl AsyncWrite for WriteTimeout {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,11 +4,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the set, and its sums as figures |
+//! | `findings.rs` | causes of misses, of all workers, for advice |
 //! | `sites.rs` | requests by site: outcome, status, bytes, time |
 //! | `named.rs` | counters by name, at most 256 names |
 //! | `reasons.rs` | why requests were forwarded, responses not stored, requests and handshakes refused |
 //! | `timing.rs` | the time of answers, one reading of the clock for a batch |
 
+mod findings;
 mod named;
 mod reasons;
 mod sites;
@@ -32,14 +34,15 @@ use crate::{
     settings::Settings,
 };
 
+pub(crate) use self::{
+    findings::{Cause, Finding, Findings, Software, trackers},
+    sites::Sites,
+    timing::{Timed, Timing},
+};
 use self::{
     named::Named,
     reasons::{ForwardReasons, NotStored, Reasons},
     sites::{SiteCounters, SiteSums},
-};
-pub(crate) use self::{
-    sites::Sites,
-    timing::{Timed, Timing},
 };
 
 /// The counters of one worker of the HTTP face.
@@ -49,6 +52,10 @@ pub(crate) struct Counters {
     plain: HttpCounters,
     /// Bytes of the copies from which large pages are sent, now.
     pub(crate) sendfile_cache: Arc<AtomicU64>,
+    /// Files of this machine that are kept open, now.
+    pub(crate) open_files: Arc<AtomicU64>,
+    /// Bytes of the content of small files, now.
+    pub(crate) file_memory: Arc<AtomicU64>,
     /// Rejected requests.
     rejected: Reasons<RejectReason>,
     /// Connections that failed for TLS.
@@ -105,6 +112,8 @@ pub(crate) fn figures(
         worker.tls_failures.add_to(&mut http.tls_failures);
         worker.http2_floods.add_to(&mut http.http2_floods);
         http.sendfile_cache += worker.sendfile_cache.load(Relaxed);
+        http.open_files += worker.open_files.load(Relaxed);
+        http.file_memory += worker.file_memory.load(Relaxed);
         for (name, counters) in worker.origins.all() {
             let new = || Origin { name: (*name).to_owned(), ..Origin::default() };
             counters.add_to(origins.entry(name.clone()).or_insert_with(new));

@@ -9,7 +9,7 @@ use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
 use larder_proto::{
     http::{Fields, OwnedHead, RequestHead, Version, framing::content_length as content_length_of},
-    page::{Verify, view},
+    page::{PageFlags, Verify, view},
     rules::{
         ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
         Unframed, head_update, stale_on_error, storable, strip,
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     access_log::Hierarchy,
-    fetch::{FetchResult, Reply, Source, complete, remote, store},
+    fetch::{FetchResult, Reply, Source, complete, mend, remote, store},
     origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
     page::{
         answer::Answer,
@@ -62,6 +62,9 @@ pub(crate) struct Keep {
     pub(crate) site: String,
     /// The origin was sent the client's range.
     pub(crate) ranged: bool,
+    /// The request has cookies that count: its answer is not stored with a lifetime that the site
+    /// did not give.
+    pub(crate) cookies: bool,
     /// The answer may be stored.
     pub(crate) store: bool,
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not
@@ -245,6 +248,7 @@ fn spell(job: &Job, response: &Response) -> Spelled {
     let mut spelled = Spelled::of(&response.headers);
     // The debug field of another Larder behind us is for its client, not for ours or the store.
     spelled.remove("larder-debug");
+    mend::mend(&mut spelled, job.origin.settings(), &job.policy);
     edit(&mut spelled, &job.policy, response.status);
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");
@@ -300,6 +304,9 @@ fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, body: &
         return Verdict::PassOn(None);
     }
     match storable(&request, facts, policy) {
+        Storable::Yes(lifetime) if keep.cookies && lifetime.flags.any(PageFlags::COOKIELESS) => {
+            Verdict::PassOn(Some(Unstored { detail: "cookie", mark: false }))
+        }
         Storable::Yes(lifetime) if body.close_delimited() && lifetime.partial.is_none() => {
             unframed(lifetime, policy.unframed)
         }
@@ -358,6 +365,10 @@ fn confirm(
         return Verdict::Forget;
     };
     match freshen(&page, request, facts, &keep.policy.cache) {
+        // The same page for a visitor with cookies; those without are not told by it.
+        Ok(fresh) if keep.cookies && fresh.meta.flags.any(PageFlags::COOKIELESS) => {
+            Verdict::Confirmed
+        }
         Ok(fresh) => Verdict::Refresh(Box::new(fresh)),
         // This request may not change what is stored; the page is good all the same.
         Err(NotFreshened::NotStorable(NoStore::Authorization | NoStore::RequestNoStore)) => {
@@ -471,6 +482,9 @@ fn replaces(status: u16) -> bool {
 /// 4.3.5).
 async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
     let Some(held) = &keep.held else { return };
+    if keep.cookies && held.meta.flags.any(PageFlags::COOKIELESS) {
+        return;
+    }
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return };
     let update = keep
         .with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));

@@ -6,6 +6,7 @@
 
 mod complete;
 mod job;
+mod mend;
 mod outgoing;
 mod remote;
 mod store;
@@ -210,6 +211,12 @@ fn follow(
     if !variant::selects(&streaming.answer.vary, &request.view(), &route.policy) {
         return FetchResult::LookAgain(Again::Changed);
     }
+    let cookieless = |meta: &Meta| meta.flags.any(PageFlags::COOKIELESS);
+    if streaming.answer.meta.as_ref().is_some_and(cookieless)
+        && request.counts_cookies(&route.policy)
+    {
+        return FetchResult::LookAgain(Again::Alone);
+    }
     let Some(follower) = streaming.follow() else { return FetchResult::LookAgain(Again::Alone) };
     FetchResult::Response(Box::new(Reply {
         answer: streaming.answer.clone(),
@@ -326,6 +333,7 @@ fn prepare(
         held: plan.held,
         purpose,
         ranged,
+        cookies: request.counts_cookies(&route.policy),
         site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,

@@ -27,7 +27,7 @@ pub(crate) struct Destination {
 
 /// Where the response goes: under the primary key, or as a variant under a marker.
 pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Destination> {
-    let names = match vary::names(fields) {
+    let names = match vary::selecting(fields, &keep.policy.cache) {
         Vary::Star => return None,
         Vary::None => Vec::new(),
         Vary::Names(names) => names,
@@ -44,9 +44,17 @@ pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<
     Some(Destination { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
 
-/// Surrogate keys: `Surrogate-Key` and `xkey` (separated by blanks), `Cache-Tag` (by commas).
+/// Surrogate keys: `Surrogate-Key`, `xkey` and the fields of Drupal, Magento and TYPO3 (separated by
+/// blanks or commas), `Cache-Tag` (by commas).
 pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
-    let blanks = ["surrogate-key", "xkey"];
+    let blanks = [
+        "surrogate-key",
+        "xkey",
+        "cache-tags",
+        "purge-cache-tags",
+        "x-cache-tags",
+        "x-magento-tags",
+    ];
     let mut out: Vec<Box<[u8]>> = blanks
         .iter()
         .flat_map(|name| fields.all(name))

@@ -1,11 +1,13 @@
-//! Requests to sites that ask their clients for certificates.
+//! Requests that are not let in: of clients without the certificate that their site asks for, and
+//! of clients that send too many.
 
 use larder_proto::http::Method;
 
 use crate::{
     http::{exchange::Exchange, refuse},
     net::{out::Out, tls::ClientCertificate},
-    request::{Request, route::Refusal},
+    request::{Request, limits::network, route::Refusal},
+    settings::Rate,
 };
 
 /// The connection was not asked for a certificate of this site: the client has to open another
@@ -22,6 +24,22 @@ pub(crate) fn refuse(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool>
     let refusal = fault(&exchange.request)?;
     // Another connection may be asked.
     Some(refuse::refusal_keeping(exchange, out, &refusal, false))
+}
+
+/// Refuses a request of a client that has sent too many (429, RFC 6585 section 4). Returns whether
+/// the connection goes on; None: the request is let in. Purges have permissions of their own.
+#[cold]
+pub(crate) fn limit(exchange: &Exchange<'_, '_>, out: &mut Out, rate: Rate) -> Option<bool> {
+    let request = &exchange.request;
+    if request.head.method == Method::Purge {
+        return None;
+    }
+    let limits = &request.config.settings.http.limits;
+    let client = network(request.client(), limits.client_prefix_v4, limits.client_prefix_v6);
+    let (now, shared) = (request.pages.clock.at(request.since), &request.pages.shared);
+    let wait = shared.limits.take(client, rate, now, shared.nonce()).err()?;
+    request.pages.counters.limited.one();
+    Some(refuse::limited(exchange, out, wait.div_ceil(1000).max(1)))
 }
 
 fn fault(request: &Request<'_, '_>) -> Option<Refusal> {

@@ -27,6 +27,7 @@ pub(crate) fn answer(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool>
         content_type: "application/octet-stream",
         body: &authorization,
         location: None,
+        retry_after: None,
         hsts: None,
         version,
         keep,

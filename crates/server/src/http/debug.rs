@@ -145,7 +145,12 @@ fn page<'m>(
     now: Ms,
 ) -> &'m mut Members {
     let meta = &held.meta;
-    let (decision, why) = verdict(&decide(&request.view(), meta, &route.policy.cache, now));
+    let cookies = meta.flags.any(PageFlags::COOKIELESS) && request.counts_cookies(&route.policy);
+    let (decision, why) = if cookies {
+        ("revalidate", Some("the request has cookies, and the site gave the page no lifetime"))
+    } else {
+        verdict(&decide(&request.view(), meta, &route.policy.cache, now))
+    };
     members.token("found", if meta.partial.is_some() { "part" } else { "page" });
     if let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) {
         let names: Vec<String> = page.vary.map(|(name, _)| name.to_owned()).collect();

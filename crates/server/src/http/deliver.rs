@@ -3,13 +3,15 @@
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{
-        Method, Version,
+        Codings, Method, Version, date,
         multipart::Multipart,
         range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
     page::{Meta, PageFlags, PageView, Verify, view},
     rules::{CacheStatus, Forward, Precondition, current_age, evaluate, range_applies, strip},
 };
+
+use larder_store::Entry;
 
 use crate::page::head::field;
 use crate::{
@@ -19,8 +21,14 @@ use crate::{
 use crate::{
     http::exchange::Exchange,
     net::out::Out,
-    page::{answer::has_body, lookup::StoredPage},
-    wire::{h1::HeadWriter, meta, meta::ResponseMeta},
+    page::{
+        answer::has_body,
+        forms::{self, Effort, FormLookup},
+        lookup::StoredPage,
+    },
+    origin::Seen,
+    settings::RulePolicy,
+    wire::{file, h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
 /// How a stored page is served.
@@ -41,6 +49,8 @@ enum How {
     Fleet,
     Validated(Forward),
     OnError,
+    /// A file of this machine.
+    File(Seen),
 }
 
 impl Served {
@@ -50,6 +60,11 @@ impl Served {
 
     pub(crate) fn stale(age: u32, ttl: i64, refresh: bool) -> Self {
         Self { age, ttl, refresh, how: How::Stale }
+    }
+
+    /// A file of this machine.
+    pub(crate) fn file(seen: Seen) -> Self {
+        Self { age: 0, ttl: 0, refresh: false, how: How::File(seen) }
     }
 
     /// It came from the fleet just now.
@@ -69,11 +84,15 @@ impl Served {
         Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }
     }
 
-    fn result(self, status: u16) -> ResultCode {
+    pub(super) fn result(self, status: u16) -> ResultCode {
         match self.how {
-            How::Fresh | How::Fleet if status == 304 => ResultCode::TcpImsHit,
+            How::Fresh | How::Fleet | How::File(Seen::Kept) if status == 304 => {
+                ResultCode::TcpImsHit
+            }
             How::Fresh | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
-            How::Fleet => ResultCode::TcpHit,
+            How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
+            How::File(Seen::Opened) => ResultCode::TcpMiss,
+            How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
             How::Validated(_) => ResultCode::TcpRefreshUnmodified,
@@ -85,11 +104,12 @@ impl Served {
     fn tier(self) -> &'static str {
         match self.how {
             How::Fleet => "remote",
+            How::File(_) => "file",
             How::Fresh | How::Stale | How::Validated(_) | How::OnError => "memory",
         }
     }
 
-    fn meta(self) -> ResponseMeta<'static> {
+    pub(super) fn meta(self) -> ResponseMeta<'static> {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
@@ -101,6 +121,7 @@ impl Served {
                 (cache_status.fwd, cache_status.detail) =
                     (Some(Forward::Stale), Some("origin-failed"));
             }
+            How::File(seen) => cache_status = file::cache_status(seen),
         }
         ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
     }
@@ -155,7 +176,7 @@ impl Delivered {
 }
 
 /// The part of a page that a request gets.
-enum Part {
+pub(super) enum Part {
     Whole,
     One(ByteRange),
     Many(Box<RangeList>),
@@ -168,6 +189,60 @@ enum Part {
 // The page is moved, not made: a box would be an allocation on every hit.
 #[allow(clippy::result_large_err)]
 pub(crate) fn entry(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    held: StoredPage,
+    served: &Served,
+    policy: &RulePolicy,
+) -> Result<Delivered, StoredPage> {
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
+        return Err(held);
+    };
+    if held.meta.flags.any(PageFlags::COMPRESSIBLE)
+        && let Some((entry, meta)) = form(exchange, &held, &page, policy)
+    {
+        return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
+    }
+    compose(exchange, out, held, served)
+}
+
+/// The compressed form of a page that this client gets, with the facts of the page; None: the page
+/// itself. Asks for a form that is missing, or that is in demand. Ranges are of the page itself.
+fn form(
+    exchange: &Exchange<'_, '_>,
+    held: &StoredPage,
+    page: &PageView<'_>,
+    policy: &RulePolicy,
+) -> Option<(Entry<'static>, Meta)> {
+    let (request, order) = (&exchange.request, &policy.cache.compress);
+    if order.is_empty() || request.head.known.range().is_some() {
+        return None;
+    }
+    let accepted = Codings::parse(request.head.fields.all("accept-encoding"));
+    let (store, clock) = (request.pages.store, request.pages.clock);
+    let now = clock.at(request.since);
+    let want = |encoding, effort| {
+        request.pages.shared.compressor.want(store, clock, page.key, encoding, effort);
+    };
+    match forms::look(store, held, page, order, accepted, now) {
+        FormLookup::Ready(entry, encoding, effort) => {
+            if effort == Effort::Good && request.pages.samples_form() {
+                want(encoding, Effort::Best);
+            }
+            let flags = held.meta.flags.with(PageFlags::HAS_LENGTH);
+            Some((entry, Meta { flags, ..held.meta }))
+        }
+        FormLookup::Missing(encoding) => {
+            want(encoding, Effort::Good);
+            None
+        }
+        FormLookup::Plain => None,
+    }
+}
+
+/// [`entry`] of what is sent: the page, or a form of it.
+#[allow(clippy::result_large_err)]
+fn compose(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
     held: StoredPage,
@@ -216,12 +291,12 @@ pub(super) fn logged_status(
 }
 
 /// The parts of the representation that follow the head.
-struct Spans {
-    status: u16,
-    body: Body,
+pub(super) struct Spans {
+    pub(super) status: u16,
+    pub(super) body: Body,
 }
 
-enum Body {
+pub(super) enum Body {
     None,
     One(ByteRange),
     /// Each with what comes before it, and what comes at the end.
@@ -262,7 +337,7 @@ fn send_spans(
 
 /// Which part the request's conditions and ranges select; None when the stored part lacks some of
 /// it.
-fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
+pub(super) fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
     let known = &exchange.request.head.known;
     let conditional = known.if_none_match().is_some() || known.if_modified_since().is_some();
     if conditional {
@@ -306,7 +381,7 @@ fn ranges_apply(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -
         && range_applies(&exchange.request.view(), meta, page.etag)
 }
 
-fn compose_page(
+pub(super) fn compose_page(
     exchange: &Exchange<'_, '_>,
     mut head: HeadWriter<'_>,
     page: &PageView<'_>,
@@ -356,6 +431,10 @@ fn compose_page(
             }
         }
         How::Validated(_) | How::OnError => meta::meta_lines(&mut head, http, &served.meta()),
+        How::File(seen) => {
+            head.line("Date", &date::format(meta.date));
+            exchange.request.config.file_lines.write(&mut head, seen);
+        }
     }
     super::debug::tier(&exchange.request, served.tier());
     end_head(exchange, head, page.head, keep);

@@ -62,7 +62,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
 
     /// Another request may follow on this connection.
     pub(crate) fn keep(&self) -> bool {
-        self.request.head.keep_alive && !self.worker.conns.draining.get()
+        self.request.head.keep_alive && !self.worker.draining()
     }
 
     /// The request as far as an answer of our own depends on it. `keep`: another request may
@@ -70,7 +70,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
     pub(crate) fn answered(&self, keep: bool) -> Answered<'_> {
         let head = self.request.head;
         let (head_only, hsts) = (self.request.is_head(), self.request.hsts());
-        Answered { version: head.version, keep, head_only, hsts }
+        Answered { version: head.version, keep, head_only, hsts, retry_after: None }
     }
 
     /// Sends what was composed.

@@ -4,6 +4,7 @@
 //! receive -> route -> lookup -> hit ----------------------------> deliver -> log
 //!                        |----> stale (served, refreshed behind) -> deliver -> log
 //!                        |----> miss -> fetch (one for all) -----> deliver -> log
+//!                        |----> file of this machine -----------> deliver -> log
 //!               |-------------> pass -> fetch (past the cache) --> deliver -> log
 //!               |-------------> purge ---------------------------> log
 //! ```
@@ -30,7 +31,7 @@ use crate::{
         admittance, challenge, debug,
         deliver::{self, Served},
         exchange::{Active, Exchange},
-        hints,
+        file, hints,
         log::finish,
         pass, purge, redirect, refuse,
         reply::{self, Done},
@@ -101,6 +102,11 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             return Now::Answered { keep: refuse::refusal(exchange, out, &refusal) };
         }
     };
+    if let Some(rate) = route.policy.limit
+        && let Some(keep) = admittance::limit(exchange, out, rate)
+    {
+        return Now::Answered { keep };
+    }
     if let Some(keep) = redirect::by_rule(exchange, out, &route) {
         return Now::Answered { keep };
     }
@@ -119,17 +125,22 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
         debug::note(&exchange.request, &route, &looked, now);
     }
     match step(&exchange.request, &route, looked, now) {
-        Step::Serve(held, served) => match deliver::entry(exchange, out, held, &served) {
-            Ok(delivered) => {
-                if served.refresh {
-                    fetch::refresh(&exchange.request, &route);
+        Step::Serve(held, served) => {
+            match deliver::entry(exchange, out, held, &served, &route.policy) {
+                Ok(delivered) => {
+                    if served.refresh {
+                        fetch::refresh(&exchange.request, &route);
+                    }
+                    Now::Answered { keep: finish(exchange, &delivered) }
                 }
-                Now::Answered { keep: finish(exchange, &delivered) }
+                Err(_) => Now::later(Ok(route), None),
             }
-            Err(_) => Now::later(Ok(route), None),
-        },
+        }
         Step::Refuse(refusal) => Now::Answered { keep: refuse::refusal(exchange, out, &refusal) },
-        Step::Fetch(plan) => Now::later(Ok(route), Some(plan)),
+        Step::Fetch(plan) => match file::answer(exchange, out, &route, now) {
+            Some(keep) => Now::Answered { keep },
+            None => Now::later(Ok(route), Some(plan)),
+        },
     }
 }
 
@@ -209,6 +220,9 @@ fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now:
             return nothing(Forward::UriMiss, true);
         }
     };
+    if held.meta.flags.any(PageFlags::COOKIELESS) && request.counts_cookies(&route.policy) {
+        return for_itself(request, route, held, variant);
+    }
     match decide(&request.view(), &held.meta, &route.policy.cache, now) {
         Decision::Fresh { age, ttl } => Step::Serve(held, Served::fresh(age, ttl)),
         Decision::Stale { age, ttl, why } => {
@@ -219,6 +233,23 @@ fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now:
         Decision::Unusable(_) => nothing(Forward::Miss, false),
         Decision::GatewayTimeout => Step::Refuse(NOTHING_STORED),
     }
+}
+
+/// The step of a request whose cookies may change a page that is stored for visitors without: it is
+/// answered by the origin. What is stored is validated at most, and stays as it is.
+fn for_itself(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    held: StoredPage,
+    variant: Option<Vec<u8>>,
+) -> Step {
+    if only_if_cached(&request.view(), &route.policy.cache) {
+        return Step::Refuse(NOTHING_STORED);
+    }
+    let held = held.meta.partial.is_none().then_some(held);
+    let mut plan = Plan::new(Forward::Request, held, variant);
+    (plan.solo, plan.store) = (true, !request.no_store(&route.policy));
+    Step::Fetch(plan)
 }
 
 /// Why the origin is asked, in the words of RFC 9211.
@@ -284,7 +315,7 @@ fn look_again(
         }
         (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
     };
-    match deliver::entry(exchange, out, held, &served) {
+    match deliver::entry(exchange, out, held, &served, &route.policy) {
         Ok(delivered) => {
             if served.refresh {
                 fetch::refresh(request, route);
@@ -386,7 +417,7 @@ fn failed(
     if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause)
     {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(exchange, conn.out, held, &served) {
+        if let Ok(delivered) = deliver::entry(exchange, conn.out, held, &served, &route.policy) {
             return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {

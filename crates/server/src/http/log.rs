@@ -4,11 +4,13 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use larder_metrics::{HotUrls, Outcome, Seen, Source};
+use larder_proto::{http::cookie::cookies, rules::Forward};
 
 use super::{deliver::Delivered, exchange::Exchange};
 use crate::{
     access_log::{Hierarchy, Record, ResultCode, Tls, WorkerLog, live::LiveFeed},
     clock::Clock,
+    counters::{Cause, Finding, trackers},
     http::worker::Worker,
     trace::{Kind, RequestAttributes, Span, TraceIds, Tracer, cut},
 };
@@ -26,8 +28,10 @@ pub(crate) fn finish(exchange: &Exchange<'_, '_>, delivered: &Delivered) -> bool
     );
     if let Some(why) = stats.forward_reason.get() {
         worker.pages.counters.forwards.one(why);
+        find(exchange, delivered.status, why);
     }
-    if let Some((hot, weight)) = worker.pages.counters.urls.due(outcome == Outcome::Hit) {
+    let second = exchange.request.since / 1_000_000;
+    if let Some((hot, weight)) = worker.pages.counters.urls.due(outcome == Outcome::Hit, second) {
         watch(exchange, delivered, outcome, hot, weight);
     }
     if let Some(log) = &worker.log {
@@ -60,6 +64,52 @@ pub(crate) fn unread(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64)
     worker.pages.config().counted.at(0).count(Outcome::Refused, status, bytes);
     if let Some(log) = &worker.log {
         refused(log, worker.pages.clock, peer, status, bytes);
+    }
+}
+
+/// Notes why a request was not answered from memory; the first pages of a site that are not kept
+/// for want of a lifetime are told on the terminal.
+#[cold]
+fn find(exchange: &Exchange<'_, '_>, status: u16, why: Forward) {
+    let (request, stats) = (&exchange.request, &exchange.request.stats);
+    let head = request.head;
+    let host = head.host.as_ref().map_or("", |authority| authority.host);
+    let Some((site, _)) = request.config.site_for(host).filter(|_| why != Forward::Method) else {
+        return;
+    };
+    let target = head.target.path_and_query;
+    let trackers = || Some(trackers(target)).filter(|names| !names.is_empty());
+    let cookies = || {
+        let all = head.fields.all("cookie").flat_map(cookies);
+        all.map(|cookie| String::from_utf8_lossy(cookie.name()).into_owned()).take(8).collect()
+    };
+    let (cause, names) = match (stats.detail.get().and_then(Cause::named), why) {
+        // What is no page has no lifetime either.
+        (Some(Cause::NoFreshness), _) if status != 200 => (None, Vec::new()),
+        (Some(cause @ (Cause::Cookie | Cause::BypassCookie)), _) => (Some(cause), cookies()),
+        (Some(cause), _) => (Some(cause), Vec::new()),
+        (None, Forward::VaryMiss) => {
+            let varies = stats.varies.take().unwrap_or_default();
+            (Some(Cause::Vary), vec![String::from_utf8_lossy(&varies).into_owned()])
+        }
+        (None, Forward::UriMiss) => match trackers() {
+            Some(names) => (Some(Cause::Query), names),
+            None => (None, Vec::new()),
+        },
+        (None, _) => (None, Vec::new()),
+    };
+    let cache = &site.defaults.cache;
+    let url = url(exchange);
+    let finding = Finding {
+        site: &site.name,
+        cause,
+        url: &url,
+        names,
+        software: stats.software.get(),
+        settled: cache.ttl.is_some() || cache.refresh.is_some(),
+    };
+    if let Some(line) = request.pages.shared.findings.note(request.now(), finding) {
+        eprintln!("{line}");
     }
 }
 

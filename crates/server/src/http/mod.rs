@@ -1,9 +1,9 @@
 //! HTTP, the clients' side: from a connection to an answer.
 //!
 //! `conn` is a connection, `opening` its first bytes, `h2` its HTTP/2; `h3` is a connection of
-//! HTTP/3, `streams` what these two share; `flow` is a request's life; `deliver` (from the store)
-//! and `reply` (as it streams by) send the page that was looked up or fetched; `wire` owns the
-//! bytes.
+//! HTTP/3, `streams` what these two share; `flow` is a request's life; `deliver` (from the store),
+//! `file` (a file of this machine) and `reply` (as it streams by) send the page that was looked up
+//! or fetched; `wire` owns the bytes.
 
 mod admittance;
 mod body;
@@ -12,6 +12,7 @@ mod conn;
 mod debug;
 mod deliver;
 mod exchange;
+mod file;
 mod flow;
 pub(crate) mod h2;
 pub(crate) mod h3;
@@ -20,6 +21,7 @@ mod log;
 mod opening;
 mod pass;
 mod passing;
+mod plugins;
 mod purge;
 mod redirect;
 mod refuse;

@@ -36,6 +36,10 @@ pub(super) async fn serve(
     exchange.request.pages.counters.passes.one();
     exchange.request.stats.forwarded(why);
     exchange.request.stats.miss.set(Some(Outcome::Pass));
+    let mut cookies = exchange.request.head.fields.all("cookie");
+    if why == Forward::Bypass && cookies.any(|line| route.policy.bypassed_by(line)) {
+        exchange.request.stats.detail.set(Some("bypass-cookie"));
+    }
     if exchange.request.head.known.larder_debug().is_some() {
         debug::passed(&exchange.request, route, why);
     }

@@ -1,4 +1,4 @@
-//! The PURGE method.
+//! The PURGE method, and BAN for sites where somebody may purge.
 //!
 //! | request | purges |
 //! |---|---|
@@ -6,14 +6,23 @@
 //! | `PURGE /path` with `Larder-Purge: prefix` | every page of this host whose path and query start so |
 //! | `PURGE /` with `Larder-Purge: tag` and `Surrogate-Key: a b` | every page of the site with one of these tags |
 //!
+//! The requests that the plugins of sites send: `http::plugins`.
+//!
 //! `Larder-Soft-Purge: 1` makes it soft. `[[site]] purge` says who may purge; by default nobody.
 
 use larder_proto::http::key;
 
 use crate::{
     access_log::ResultCode,
-    http::{deliver::Delivered, exchange::Exchange, log::finish, refuse::Answered},
+    http::{
+        deliver::Delivered,
+        exchange::Exchange,
+        log::finish,
+        plugins::{self, Wanted},
+        refuse::Answered,
+    },
     net::out::Out,
+    page::ban::Ban,
     remote,
     request::{Request, route::Route},
     wire::h1::OwnAnswer,
@@ -23,6 +32,10 @@ enum What {
     Url,
     Prefix,
     Tags(Vec<Vec<u8>>),
+    /// All of this host.
+    Host,
+    /// What an expression means.
+    Ban(String, Ban),
 }
 
 impl What {
@@ -32,6 +45,8 @@ impl What {
             What::Url => "url",
             What::Prefix => "prefix",
             What::Tags(_) => "tags",
+            What::Host => "prefix",
+            What::Ban(..) => "ban",
         }
     }
 }
@@ -83,7 +98,8 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
     let soft =
         exchange.request.head.fields.get("larder-soft-purge").is_some_and(|value| value != b"0");
     let Some(what) = what(exchange) else {
-        let why = "Larder-Purge is url, prefix or tag, and tag needs a Surrogate-Key";
+        let why = "Larder-Purge is url, prefix or tag, and tag needs a Surrogate-Key; an \
+                   expression has to be valid";
         return answer(out, exchange, 400, ResultCode::TcpPurge, why);
     };
     let purger = exchange.request.pages.purger(soft);
@@ -91,10 +107,14 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
         What::Url => {
             u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.path)).await)
         }
-        What::Prefix => match key::parse_key(&route.key) {
+        What::Ban(text, ban) => purger.ban(text, ban).await,
+        What::Prefix | What::Host => match key::parse_key(&route.key) {
             Some(mut wanted) => {
                 // All pages below, whatever else is in their keys.
-                wanted.path_and_query = key::split_behind(wanted.path_and_query).0;
+                wanted.path_and_query = match what {
+                    What::Host => b"/",
+                    _ => key::split_behind(wanted.path_and_query).0,
+                };
                 purger.prefix(wanted).await
             }
             None => 0,
@@ -116,7 +136,7 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
 
 fn what(exchange: &Exchange<'_, '_>) -> Option<What> {
     match exchange.request.head.fields.get("larder-purge") {
-        None => Some(What::Url),
+        None => of_plugin(exchange),
         Some(value) if value.eq_ignore_ascii_case(b"url") => Some(What::Url),
         Some(value) if value.eq_ignore_ascii_case(b"prefix") => Some(What::Prefix),
         Some(value) if value.eq_ignore_ascii_case(b"tag") => {
@@ -132,6 +152,25 @@ fn what(exchange: &Exchange<'_, '_>) -> Option<What> {
             (!tags.is_empty()).then_some(What::Tags(tags))
         }
         Some(_) => None,
+    }
+}
+
+/// What a plugin means; None: its expression is not valid.
+fn of_plugin(exchange: &Exchange<'_, '_>) -> Option<What> {
+    let head = exchange.request.head;
+    let host = head.host.as_ref().map_or("", |host| host.host).to_ascii_lowercase();
+    let ban = |field: &str, pattern: &str| {
+        let host = plugins::quoted(host.strip_suffix('.').unwrap_or(&host));
+        let text = format!("host == {host} && {field} ~ {}", plugins::quoted(pattern));
+        let ban = Ban::parse(&text).ok()?;
+        Some(What::Ban(text, ban))
+    };
+    match plugins::wanted(head.fields, head.target.path_and_query) {
+        None => Some(What::Url),
+        Some(Wanted::All) => Some(What::Host),
+        Some(Wanted::Tags(tags)) => Some(What::Tags(tags)),
+        Some(Wanted::TagPattern(pattern)) => ban("tag", &pattern),
+        Some(Wanted::Pattern(pattern)) => ban("url", &format!("^(?:{pattern})")),
     }
 }
 
@@ -155,6 +194,7 @@ fn answer(
         content_type,
         body: &body,
         location: None,
+        retry_after: None,
         hsts,
         version,
         keep,
@@ -171,7 +211,9 @@ fn answer(
 fn note(exchange: &Exchange<'_, '_>, what: &What, soft: bool, purged: u64) {
     let target = match what {
         What::Tags(tags) => String::from_utf8_lossy(&tags.join(&b" "[..])).into_owned(),
-        _ => format!(
+        What::Ban(text, _) => text.clone(),
+        What::Host => format!("http://{}/", exchange.request.host().unwrap_or_default()),
+        What::Url | What::Prefix => format!(
             "http://{}{}",
             exchange.request.host().unwrap_or_default(),
             exchange.request.head.target.path_and_query

@@ -57,6 +57,7 @@ fn answer(exchange: &Exchange<'_, '_>, out: &mut Out, status: u16, location: &st
         content_type: "text/plain",
         body: "",
         location: Some(location),
+        retry_after: None,
         hsts,
         version,
         keep,

@@ -23,12 +23,19 @@ pub(crate) struct Answered<'a> {
     pub(crate) head_only: bool,
     /// The value of `Strict-Transport-Security` in the answer.
     pub(crate) hsts: Option<&'a str>,
+    /// Seconds after which the client may ask again; None: the usual ones of the status.
+    pub(crate) retry_after: Option<u64>,
 }
 
 impl Answered<'_> {
     /// A request that was not understood, or came too late: the connection ends.
-    pub(crate) const UNREAD: Self =
-        Self { version: Version::Http11, keep: false, head_only: false, hsts: None };
+    pub(crate) const UNREAD: Self = Self {
+        version: Version::Http11,
+        keep: false,
+        head_only: false,
+        hsts: None,
+        retry_after: None,
+    };
 }
 
 /// Appends a whole answer made at `now`. `why` is our own text: plain ASCII, nothing a client sent.
@@ -38,13 +45,14 @@ pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: An
         "<!doctype html><meta charset=utf-8><title>{status} {phrase}</title><h1>{status} \
          {phrase}</h1><p>{why}.</p>\n"
     );
-    let Answered { version, keep, head_only, hsts } = to;
+    let Answered { version, keep, head_only, hsts, retry_after } = to;
     let answer = OwnAnswer {
         status,
         now,
         content_type: "text/html; charset=utf-8",
         body: &body,
         location: None,
+        retry_after,
         hsts,
         version,
         keep,
@@ -77,6 +85,18 @@ pub(super) fn refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refu
         && exchange.request.head.framing == BodyFraming::None
         && exchange.request.head.method != Method::Connect;
     refusal_keeping(exchange, out, refusal, keep)
+}
+
+/// Says that the client has sent too many requests, and when the next one may come.
+pub(super) fn limited(exchange: &Exchange<'_, '_>, out: &mut Out, seconds: u64) -> bool {
+    let keep = exchange.keep() && exchange.request.head.framing == BodyFraming::None;
+    let before = out.pending();
+    let to = Answered { retry_after: Some(seconds), ..exchange.answered(keep) };
+    let why = "this address has sent too many requests";
+    compose(out.scratch(), exchange.request.now(), 429, why, to);
+    let mut delivered = Delivered::own(429, out.pending() - before);
+    delivered.keep = keep;
+    finish(exchange, &delivered)
 }
 
 /// The same, and whether another request may follow on the connection.

@@ -13,7 +13,10 @@ use crate::{
     },
     net::{out::Out, socket::Ended},
     origin::Body,
-    page::flight::{Follower, Piece},
+    page::{
+        flight::{Follower, Piece},
+        head, software,
+    },
     wire::{
         Wire,
         h1::{Framing, HeadWriter},
@@ -42,6 +45,7 @@ pub(crate) async fn send(
     reply: Reply,
 ) -> Result<Done, Ended> {
     exchange.started.set(true);
+    note(exchange, &reply);
     let mut delivered = head_of(exchange, out, &reply);
     if delivered.status != reply.answer.status {
         delivered.bytes = out.pending();
@@ -78,6 +82,18 @@ pub(crate) async fn send(
             finish(exchange, &delivered);
             Err(ended)
         }
+    }
+}
+
+/// Keeps what advice is made of.
+fn note(exchange: &Exchange<'_, '_>, reply: &Reply) {
+    let (stats, head) = (&exchange.request.stats, &reply.answer.head);
+    if reply.detail.is_some() {
+        stats.detail.set(reply.detail);
+        stats.software.set(software::by_head(head));
+    }
+    if reply.why == Forward::VaryMiss {
+        stats.varies.set(head::field(head, "vary").map(<[u8]>::to_vec));
     }
 }
 
@@ -228,6 +244,10 @@ async fn pour(
         };
         match next {
             Ok(Some(data)) => {
+                let stats = &exchange.request.stats;
+                if at == 0 && stats.detail.get().is_some() && stats.software.get().is_none() {
+                    stats.software.set(software::by_content(&data));
+                }
                 let sends = piece(wire, out, exchange, framing, &data, &|| 0);
                 body.send(data.len(), sends).await?;
                 at += data.len() as u64;

@@ -4,6 +4,7 @@
 use std::{
     cell::{Cell, RefCell},
     io::IoSlice,
+    net::IpAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
@@ -15,7 +16,7 @@ use crate::{
     clock::Ms,
     counters::Timing,
     net::{
-        conns::{Conns, TrackedConnection},
+        conns::{Conns, Group, TrackedConnection},
         out::Out,
         sendfile::SendfileCache,
         slot::Slot,
@@ -27,7 +28,7 @@ use crate::{
 };
 use crate::{
     http::{conn::Conn, h2, h3, opening},
-    request::{Peer, pages::Pages},
+    request::{Peer, limits::network, pages::Pages, stalls::Stall},
     wire::Wire,
 };
 
@@ -60,7 +61,7 @@ impl Worker {
     pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Result<Rc<Self>, rustls::Error> {
         let settings: Arc<Settings> = pages.config().settings.clone();
         let sendfile = SendfileCache::new(
-            settings.sendfile_cache(),
+            settings.sendfile_cache() - settings.file_memory(),
             settings.threads,
             pages.counters.sendfile_cache.clone(),
         );
@@ -96,11 +97,18 @@ impl Worker {
         fits.then_some(open)
     }
 
+    /// Whether connections end when they are idle: the server stops.
+    #[inline]
+    pub(crate) fn draining(&self) -> bool {
+        self.conns.draining(Group::Pages)
+    }
+
     /// Counts a connection as accepted and open. False: it is one too many.
     fn enter(self: &Rc<Self>) -> (OpenConnection, bool) {
         self.pages.counters.connections.accepted.one();
         let before = self.pages.shared.open.fetch_add(1, Ordering::Relaxed);
-        let open = OpenConnection { worker: self.clone(), tracked: self.conns.track() };
+        let tracked = self.conns.track(Group::Pages);
+        let open = OpenConnection { worker: self.clone(), tracked, client: None };
         (open, before < self.pages.config().settings.http.limits.connections)
     }
 
@@ -115,6 +123,10 @@ impl Worker {
         let worker = self.clone();
         let (open, fits) = worker.enter();
         let watch = open.watch().clone();
+        let mut open = open;
+        let client = worker.client_fits(peer.address.ip());
+        let fits = fits && client.is_ok();
+        open.client = client.ok().flatten();
         if fits {
             return Slot::open(Conn::new(worker, stream, watch, peer, open), &self.conns.reactor);
         }
@@ -178,6 +190,23 @@ impl Worker {
         Ok(())
     }
 
+    /// Counts a connection of a client. An error: it has too many. Proxies that are trusted have any
+    /// number.
+    fn client_fits(&self, client: IpAddr) -> Result<Option<Stall>, ()> {
+        let config = self.pages.config();
+        let http = &config.settings.http;
+        let Some(most) = http.limits.connections_per_client else { return Ok(None) };
+        if http.trusted_proxies.iter().any(|net| net.contains(client)) {
+            return Ok(None);
+        }
+        let client = network(client, http.limits.client_prefix_v4, http.limits.client_prefix_v6);
+        let held = self.pages.shared.clients.enter_up_to(client, most);
+        if held.is_none() {
+            self.pages.counters.crowded.one();
+        }
+        held.map(Some).ok_or(())
+    }
+
     /// Whether finished requests are written down or shown to somebody.
     #[inline]
     pub(crate) fn shows(&self) -> bool {
@@ -190,6 +219,8 @@ impl Worker {
 pub(crate) struct OpenConnection {
     worker: Rc<Worker>,
     tracked: TrackedConnection,
+    /// Its client's count, where connections of clients are limited.
+    client: Option<Stall>,
 }
 
 impl OpenConnection {

@@ -93,6 +93,10 @@ impl Registry {
                 let open = shared.open.load(Ordering::Relaxed) as u64;
                 counters::figures(workers, &self.settings.read(), &shared.groups, open)
             }),
+            compression: shared
+                .filter(|_| self.settings.read().compresses())
+                .map(|shared| shared.compressor.figures()),
+            advice: shared.map(|shared| shared.findings.advice()).unwrap_or_default(),
             certificates: self.certificates(),
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),

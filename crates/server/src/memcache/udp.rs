@@ -6,6 +6,9 @@
 //! an answer. Unlike memcached, all answers to a datagram form one message with consecutive
 //! sequence numbers, so that a client knows when it is complete.
 //!
+//! One socket has a turn as a connection has: after 256 commands (`-R`), 256 KiB or about a
+//! millisecond of work other sockets are served, also between the datagrams of one answer.
+//!
 //! UDP senders can forge their address. So an answer is limited ([`MAX_ANSWER`]) to one item of
 //! memcached's usual largest size, and UDP is off by default.
 
@@ -18,7 +21,7 @@ use super::Face;
 use crate::{
     clock::{Clock, Ms},
     net::out::Out,
-    object::{Peer, Sent, Session as _, Turn},
+    object::{self, HIGH_WATER, Peer, Sent, Session as _, Turn, TurnTime},
 };
 
 /// Length of the frame header, in bytes.
@@ -41,29 +44,70 @@ const KEPT: usize = 64 * 1024;
 
 const TOO_LARGE: &[u8] = b"SERVER_ERROR response too large for UDP\r\n";
 
+/// Work for one socket since others had their turn.
+#[derive(Default)]
+struct Burst {
+    commands: usize,
+    /// Received and sent.
+    bytes: u64,
+}
+
+impl Burst {
+    /// Returns whether others get their turn now: after `most` commands, as many bytes as one
+    /// connection may receive or be sent, or a turn's time.
+    fn is_over(&self, most: usize, time: &TurnTime) -> bool {
+        self.commands >= most || self.bytes >= HIGH_WATER || time.is_over()
+    }
+
+    /// Gives others their turn.
+    async fn pause(&mut self, time: &TurnTime) {
+        *self = Burst::default();
+        tokio::task::yield_now().await;
+        time.begin();
+    }
+}
+
 /// Answers the datagrams of `socket`, for ever.
 pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
     let local = socket.local_addr().map_or_else(|_| "udp".to_owned(), |at| at.to_string());
     let mut received = vec![0; LONGEST];
     let mut out = Out::default();
     let mut answer = Vec::new();
+    let mut burst = Burst::default();
     loop {
-        let Ok((len, from)) = socket.recv_from(&mut received).await else {
+        let datagram = match socket.try_recv_from(&mut received) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                burst = Burst::default();
+                socket.recv_from(&mut received).await
+            }
+            datagram => datagram,
+        };
+        let Ok((len, from)) = datagram else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let Some((id, commands)) = request(&received[..len]) else { continue };
-        let begun = clock.micros();
-        face.stats.datagram.store(clock.at(begun), Relaxed);
-        let client = face.shared.clients.enter(Peer::Udp(from), &local, clock.at(begun));
-        let mut session = face.session(client.clone()).for_datagram();
-        execute(&mut session, commands, clock.at(begun), &mut out, &mut answer).await;
-        // A send error loses the answer, as with any datagram.
-        let written = send(&socket, from, id, &answer).await.unwrap_or(0);
-        session.sent(Sent { micros: clock.micros() - begun, received: len as u64, written });
-        face.shared.clients.leave(&client);
-        answer.clear();
-        answer.shrink_to(KEPT);
+        let most = object::Shared::limits(&*face.shared).commands.max(1);
+        // A datagram without a command is work, too.
+        burst.commands += 1;
+        burst.bytes += len as u64;
+        if let Some((id, commands)) = request(&received[..len]) {
+            let begun = clock.micros();
+            face.stats.datagram.store(clock.at(begun), Relaxed);
+            let client = face.shared.clients.enter(Peer::Udp(from), &local, clock.at(begun));
+            let mut session = face.session(client.clone()).for_datagram();
+            let to = (&mut out, &mut answer);
+            execute(&mut session, commands, clock.at(begun), to, (&mut burst, most)).await;
+            // A send error loses the answer, as with any datagram.
+            let sent = send(&socket, from, id, &answer, (&mut burst, &face.turn_time)).await;
+            let written = sent.unwrap_or(0);
+            session.sent(Sent { micros: clock.micros() - begun, received: len as u64, written });
+            face.shared.clients.leave(&client);
+            answer.clear();
+            answer.shrink_to(KEPT);
+        }
+        if burst.is_over(most, &face.turn_time) {
+            burst.pause(&face.turn_time).await;
+        }
     }
 }
 
@@ -77,13 +121,14 @@ fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
 }
 
 /// Executes the complete commands of `commands` in order. The answers replace the content of
-/// `answer`. Other clients get their turn between long commands.
+/// `answer`. After `most` commands, and between the steps of a long one, other clients get their
+/// turn.
 async fn execute(
-    session: &mut impl crate::object::Session,
+    session: &mut impl object::Session,
     commands: &[u8],
     now: Ms,
-    out: &mut Out,
-    answer: &mut Vec<u8>,
+    (out, answer): (&mut Out, &mut Vec<u8>),
+    (burst, most): (&mut Burst, usize),
 ) {
     answer.clear();
     let mut rest = commands;
@@ -102,9 +147,13 @@ async fn execute(
             }
             Turn::More(_) | Turn::Later(..) | Turn::Close => return gather(out, answer),
         }
-        if matches!(turn, Turn::Flush(_) | Turn::Again(_)) || session.turn_time().is_over() {
-            tokio::task::yield_now().await;
-            session.turn_time().begin();
+        burst.commands += 1;
+        let is_step = matches!(turn, Turn::Flush(_) | Turn::Again(_));
+        if is_step || burst.is_over(most, session.turn_time()) {
+            if burst.commands >= most {
+                session.yielded();
+            }
+            burst.pause(session.turn_time()).await;
         }
     }
 }
@@ -125,14 +174,25 @@ fn refuse(commands: &[u8], answer: &mut Vec<u8>) {
 }
 
 /// Sends `answer` in as many datagrams as needed; none if it is empty. Returns the bytes sent.
-async fn send(socket: &UdpSocket, to: SocketAddr, id: u16, answer: &[u8]) -> io::Result<u64> {
+async fn send(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    id: u16,
+    answer: &[u8],
+    (burst, time): (&mut Burst, &TurnTime),
+) -> io::Result<u64> {
     let mut written = 0;
     let mut datagram = Vec::with_capacity(DATAGRAM);
     for (sequence, part) in answer.chunks(PAYLOAD).enumerate() {
         datagram.clear();
         frame(&mut datagram, id, sequence, answer.len().div_ceil(PAYLOAD));
         datagram.extend_from_slice(part);
-        written += socket.send_to(&datagram, to).await? as u64;
+        let sent = socket.send_to(&datagram, to).await? as u64;
+        written += sent;
+        burst.bytes += sent;
+        if burst.is_over(usize::MAX, time) {
+            burst.pause(time).await;
+        }
     }
     Ok(written)
 }
@@ -146,8 +206,9 @@ fn frame(into: &mut Vec<u8>, id: u16, sequence: usize, total: usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
-    use crate::object::TurnTime;
 
     /// Answers each byte with a reply; `w` with three parts of 100 KiB.
     #[derive(Default)]
@@ -156,7 +217,7 @@ mod tests {
         turn_time: TurnTime,
     }
 
-    impl crate::object::Session for Echo {
+    impl object::Session for Echo {
         fn turn(&mut self, input: &[u8], _now: Ms, out: &mut Out) -> Turn {
             match input.first() {
                 None => Turn::More(0),
@@ -197,10 +258,47 @@ mod tests {
 
     fn answered(commands: &[u8]) -> Vec<u8> {
         let (mut out, mut answer) = (Out::default(), b"left over".to_vec());
+        let mut burst = Burst::default();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(execute(&mut Echo::default(), commands, 0, &mut out, &mut answer));
+        let to = (&mut out, &mut answer);
+        let mut echo = Echo::default();
+        let executed = execute(&mut echo, commands, 0, to, (&mut burst, usize::MAX));
+        runtime.block_on(executed);
         assert!(out.is_empty());
         answer
+    }
+
+    /// Runs `work` beside a task that counts its own turns; returns how many it had.
+    fn turns_of_others(work: impl Future<Output = ()>) -> usize {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let turns = Rc::<Cell<usize>>::default();
+        let counted = turns.clone();
+        tokio::task::LocalSet::new().block_on(&runtime, async move {
+            tokio::task::spawn_local(async move {
+                loop {
+                    counted.set(counted.get() + 1);
+                    tokio::task::yield_now().await;
+                }
+            });
+            work.await;
+        });
+        turns.get()
+    }
+
+    #[test]
+    fn a_flood_of_commands_gives_others_their_turn() {
+        // In one datagram, and in many of one command each.
+        for (datagrams, commands) in [(1, 25_600), (25_600, 1)] {
+            let turns = turns_of_others(async {
+                let (mut out, mut answer, mut burst) = Default::default();
+                let mut session = Echo::default();
+                for _ in 0..datagrams {
+                    let (commands, to) = (vec![b'a'; commands], (&mut out, &mut answer));
+                    execute(&mut session, &commands, 0, to, (&mut burst, 256)).await;
+                }
+            });
+            assert!(turns >= 100, "{turns} of {datagrams} datagrams");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 /// How often deadlines are looked at and logs handed over: the precision of every client timeout.
 const SWEEP: Duration = Duration::from_millis(250);
 /// How often a worker that is to stop looks whether the last client is served.
-const DRAIN_LOOK: Duration = Duration::from_millis(20);
+pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(20);
 /// Size of a new receive buffer, in bytes: most batches fit, and 64 buffers fit in the second-level
 /// cache.
 pub(crate) const BUFFER: usize = 16 * 1024;
@@ -35,19 +35,35 @@ const KEPT: usize = 64;
 /// account.
 const GROWN_KEPT: usize = 16;
 
+/// The connections that end together: those of pages end first, because a request under way may need
+/// objects that its origin keeps in the same program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// HTTP.
+    #[default]
+    Pages,
+    /// memcached and Redis.
+    Objects,
+}
+
 /// The shared state of all workers' connections.
 pub(crate) struct WorkerShared {
     pub(crate) clock: Clock,
     /// Bytes of the store that stalled clients hold.
     pub(crate) stalled: Stalled,
-    /// Connections open now, over all faces and workers.
-    open: AtomicUsize,
+    /// Connections open now, over all workers, by group.
+    open: [AtomicUsize; 2],
 }
 
 impl WorkerShared {
     /// `memory`: bytes of the store.
     pub(crate) fn new(clock: Clock, memory: u64) -> Arc<Self> {
-        Arc::new(Self { clock, stalled: Stalled::new(memory / 2), open: AtomicUsize::new(0) })
+        Arc::new(Self { clock, stalled: Stalled::new(memory / 2), open: Default::default() })
+    }
+
+    /// Connections of a group that are open now.
+    pub(crate) fn open(&self, group: Group) -> usize {
+        self.open[group as usize].load(Ordering::Relaxed)
     }
 }
 
@@ -79,7 +95,7 @@ impl IoBuffers {
 pub(crate) struct Conns {
     pub(crate) shared: Arc<WorkerShared>,
     pub(crate) clock: Clock,
-    pub(crate) draining: Cell<bool>,
+    draining: [Cell<bool>; 2],
     /// Tells their sockets' readiness.
     pub(crate) reactor: Rc<Reactor>,
     watches: Watches,
@@ -103,7 +119,7 @@ impl Conns {
             wakes: RemoteWakes::new(&reactor, &watches)?,
             reactor,
             shared,
-            draining: Cell::new(false),
+            draining: Default::default(),
             watches,
             next_watch: Cell::new(0),
             at_sweep: RefCell::default(),
@@ -148,15 +164,15 @@ impl Conns {
     }
 
     /// A place among the open connections, with what the sweep sees of it.
-    pub(crate) fn track(self: &Rc<Self>) -> TrackedConnection {
+    pub(crate) fn track(self: &Rc<Self>, group: Group) -> TrackedConnection {
         let id = self.next_watch.get();
-        let watch = Watch::new(id, &self.wakes);
+        let watch = Watch::new(id, group, &self.wakes);
         self.next_watch.set(id + 1);
-        if self.draining.get() {
+        if self.draining(group) {
             watch.start_drain();
         }
         self.watches.borrow_mut().insert(id, watch.clone());
-        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        self.shared.open[group as usize].fetch_add(1, Ordering::Relaxed);
         TrackedConnection { conns: self.clone(), watch }
     }
 
@@ -179,10 +195,20 @@ impl Conns {
         }
     }
 
-    /// Connections end when they are idle, from now on.
-    pub(crate) fn start_drain(&self) {
-        self.draining.set(true);
-        self.of_all(Watch::start_drain);
+    /// Whether the connections of a group end when they are idle.
+    #[inline]
+    pub(crate) fn draining(&self, group: Group) -> bool {
+        self.draining[group as usize].get()
+    }
+
+    /// Connections of a group end when they are idle, from now on.
+    pub(crate) fn start_drain(&self, group: Group) {
+        self.draining[group as usize].set(true);
+        self.of_all(|watch| {
+            if watch.group == group {
+                watch.start_drain();
+            }
+        });
     }
 
     /// Closes the connections that no task has.
@@ -195,7 +221,7 @@ impl Conns {
         self.of_all(Watch::wake);
     }
 
-    fn of_all(&self, f: fn(&Watch)) {
+    fn of_all(&self, f: impl Fn(&Watch)) {
         // A connection may end meanwhile, and leave the list.
         let all: Vec<_> = self.watches.borrow().values().cloned().collect();
         all.iter().for_each(|watch| f(watch));
@@ -204,7 +230,7 @@ impl Conns {
     /// Returns when no connection is open. A worker without connections of its own may still fetch
     /// what another's clients follow: all workers' are counted.
     pub(crate) async fn drained(&self) {
-        while self.shared.open.load(Ordering::Relaxed) > 0 {
+        while self.shared.open(Group::Pages) + self.shared.open(Group::Objects) > 0 {
             tokio::time::sleep(DRAIN_LOOK).await;
         }
     }
@@ -226,6 +252,6 @@ impl TrackedConnection {
 impl Drop for TrackedConnection {
     fn drop(&mut self) {
         self.conns.watches.borrow_mut().remove(&self.watch.id());
-        self.conns.shared.open.fetch_sub(1, Ordering::Relaxed);
+        self.conns.shared.open[self.watch.group as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }

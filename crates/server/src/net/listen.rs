@@ -15,7 +15,11 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::inherited::Inherited;
 use crate::settings::Listen;
+
+/// Commands the kernel keeps waiting at the control socket.
+const CONTROL_BACKLOG: i32 = 16;
 
 /// An address something is served at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,20 +78,29 @@ pub(crate) fn bind(
     listen: &[Listen],
     workers: usize,
     manner: Manner,
+    inherited: &mut Inherited,
 ) -> Result<Bound, (Address, io::Error)> {
     let mut bound =
         Bound { workers: (0..workers).map(|_| Vec::new()).collect(), addresses: Vec::new() };
     for wanted in listen {
         let (name, taken) = match wanted {
             Listen::Tcp(address) => {
-                (Address::Tcp(*address), bind_tcp(*address, &mut bound, manner))
+                let taken = match inherited.tcp(*address) {
+                    Some(socket) => take_tcp(&socket, &mut bound, manner),
+                    None => bind_tcp(*address, &mut bound, manner),
+                };
+                (Address::Tcp(*address), taken)
             }
             Listen::Unix { path, mode } => {
-                (Address::Unix(path.clone()), bind_unix(path, *mode, &mut bound, manner))
+                let taken = match inherited.unix(path) {
+                    Some(listener) => share_unix(&listener, path, &mut bound),
+                    None => bind_unix(path, *mode, &mut bound, manner),
+                };
+                (Address::Unix(path.clone()), taken)
             }
         };
         if let Err(error) = taken {
-            remove(&bound.addresses);
+            remove(bound.addresses.iter().filter(|address| !is_of_others(address, inherited)));
             return Err((name, error));
         }
     }
@@ -123,6 +136,26 @@ fn bind_tcp(wanted: SocketAddr, bound: &mut Bound, manner: Manner) -> io::Result
     Ok(())
 }
 
+/// A socket that was handed over is one for all workers: whoever is free accepts.
+fn take_tcp(listener: &TcpListener, bound: &mut Bound, manner: Manner) -> io::Result<()> {
+    let socket = socket2::SockRef::from(listener);
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    if manner.sndbuf > 0 {
+        socket.set_send_buffer_size(manner.sndbuf)?;
+    }
+    for listeners in &mut bound.workers {
+        listeners.push(Listener::Tcp(listener.try_clone()?));
+    }
+    bound.addresses.push(Address::Tcp(listener.local_addr()?));
+    Ok(())
+}
+
+/// Whether this is the file of a socket that was handed over.
+pub(crate) fn is_of_others(address: &Address, inherited: &Inherited) -> bool {
+    matches!(address, Address::Unix(path) if inherited.owns(path))
+}
+
 /// One socket for all workers: whoever is free accepts.
 fn bind_unix(path: &Path, mode: u32, bound: &mut Bound, manner: Manner) -> io::Result<()> {
     replace_stale(path)?;
@@ -133,11 +166,39 @@ fn bind_unix(path: &Path, mode: u32, bound: &mut Bound, manner: Manner) -> io::R
     bound.addresses.push(Address::Unix(path.to_owned()));
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     socket.listen(manner.backlog)?;
-    let listener = UnixListener::from(socket);
+    share(&UnixListener::from(socket), path, bound)
+}
+
+fn share_unix(listener: &UnixListener, path: &Path, bound: &mut Bound) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    bound.addresses.push(Address::Unix(path.to_owned()));
+    share(listener, path, bound)
+}
+
+fn share(listener: &UnixListener, path: &Path, bound: &mut Bound) -> io::Result<()> {
     for listeners in &mut bound.workers {
         listeners.push(Listener::Unix(listener.try_clone()?, path.to_owned()));
     }
     Ok(())
+}
+
+/// The socket for commands of the same user and of root. It gets its name when somebody answers on
+/// it: another Larder takes one on which nobody answers for a leftover.
+pub(crate) fn bind_control(path: &Path) -> io::Result<UnixListener> {
+    replace_stale(path)?;
+    let beside = path.with_extension("new");
+    let _ = fs::remove_file(&beside);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&socket2::SockAddr::unix(&beside)?)?;
+    let named = fs::set_permissions(&beside, Permissions::from_mode(0o600))
+        .and_then(|()| socket.listen(CONTROL_BACKLOG))
+        .and_then(|()| fs::rename(&beside, path));
+    if let Err(error) = named {
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    Ok(UnixListener::from(socket))
 }
 
 /// Removes the socket file of a program that has ended: there is one, and nobody answers on it.
@@ -156,7 +217,14 @@ fn replace_stale(path: &Path) -> io::Result<()> {
 pub(crate) fn bind_udp(
     wanted: SocketAddr,
     workers: usize,
+    inherited: &mut Inherited,
 ) -> io::Result<(Vec<UdpSocket>, Address)> {
+    if let Some(socket) = inherited.udp(wanted) {
+        socket.set_nonblocking(true)?;
+        let address = Address::Udp(socket.local_addr()?);
+        let all = (0..workers).map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
+        return Ok((all, address));
+    }
     free(wanted, Type::DGRAM)?;
     let mut address = wanted;
     let mut sockets = Vec::new();
@@ -211,7 +279,7 @@ mod tests {
     fn a_unix_socket_is_one_for_all_workers_and_goes_with_them() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("socket");
-        let bound = bind(&unix(&path), 3, MANNER).expect("bound");
+        let bound = bind(&unix(&path), 3, MANNER, &mut Inherited::default()).expect("bound");
         assert_eq!(bound.workers.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
         assert_eq!(bound.addresses, [Address::Unix(path.clone())]);
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o750);
@@ -224,15 +292,17 @@ mod tests {
     fn a_socket_is_replaced_only_if_nobody_answers() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("socket");
-        let first = bind(&unix(&path), 1, MANNER).expect("bound");
-        let (address, error) = bind(&unix(&path), 1, MANNER).err().expect("somebody answers");
+        let first = bind(&unix(&path), 1, MANNER, &mut Inherited::default()).expect("bound");
+        let (address, error) = bind(&unix(&path), 1, MANNER, &mut Inherited::default())
+            .err()
+            .expect("somebody answers");
         assert_eq!(
             (address, error.kind()),
             (Address::Unix(path.clone()), io::ErrorKind::AddrInUse)
         );
         drop(first);
         assert!(path.exists(), "left behind");
-        bind(&unix(&path), 1, MANNER).expect("replaced");
+        bind(&unix(&path), 1, MANNER, &mut Inherited::default()).expect("replaced");
     }
 
     #[test]
@@ -240,7 +310,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
         fs::write(&path, "mine").expect("written");
-        assert!(bind(&unix(&path), 1, MANNER).is_err());
+        assert!(bind(&unix(&path), 1, MANNER, &mut Inherited::default()).is_err());
         assert_eq!(fs::read(&path).expect("still there"), b"mine");
     }
 
@@ -251,22 +321,22 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
         let busy = Listen::Tcp(taken.local_addr().expect("an address"));
         let [socket] = unix(&path);
-        assert!(bind(&[socket, busy], 2, MANNER).is_err());
+        assert!(bind(&[socket, busy], 2, MANNER, &mut Inherited::default()).is_err());
         assert!(!path.exists());
     }
 
     #[test]
     fn every_worker_has_the_same_port() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let bound = bind(&[Listen::Tcp(any)], 2, MANNER).expect("bound");
+        let bound = bind(&[Listen::Tcp(any)], 2, MANNER, &mut Inherited::default()).expect("bound");
         let names: Vec<_> =
             bound.workers.iter().map(|own| own[0].name().expect("a name")).collect();
         assert_eq!(names, [bound.addresses[0].to_string(), bound.addresses[0].to_string()]);
-        let (sockets, address) = bind_udp(any, 2).expect("bound");
+        let (sockets, address) = bind_udp(any, 2, &mut Inherited::default()).expect("bound");
         for socket in &sockets {
             assert_eq!(Address::Udp(socket.local_addr().expect("an address")), address);
         }
         let Address::Udp(taken) = address else { panic!("a UDP address") };
-        assert!(bind_udp(taken, 1).is_err(), "shared with nobody");
+        assert!(bind_udp(taken, 1, &mut Inherited::default()).is_err(), "shared with nobody");
     }
 }

@@ -136,7 +136,7 @@ impl Out {
 
     /// Bytes of the store, and of copies, that cannot be evicted until this is sent.
     pub(crate) fn pinned(&self) -> u64 {
-        let copies: u64 = self.copies.iter().map(|copy| copy.len()).sum();
+        let copies: u64 = self.copies.iter().map(|copy| copy.memory()).sum();
         copies + self.entries.iter().map(Entry::len).sum::<u64>()
     }
 

@@ -51,24 +51,63 @@ const EVICTION_SCAN: usize = 64;
 /// Divisor of the process's limit of open files: the copies of all workers take that part of it.
 const PART_OF_FILES: usize = 8;
 
-/// A stored value as a file.
+/// A file that is sent by `sendfile`: the copy of a stored value, or a file of this machine.
+#[derive(Debug)]
 pub(crate) struct FileCopy {
     file: OwnedFd,
     /// Offset of the value in the file, in bytes: its body begins on the border of a memory page.
     at: u64,
     len: u64,
-    /// Memory of the file, in bytes.
+    /// Memory of the file, in bytes; 0 for a file of this machine.
     takes: u64,
     budget: Rc<Budget>,
 }
 
-/// Memory budget of the copies and its current use.
-struct Budget {
+/// Budget of one worker's files, and its current use.
+#[derive(Debug)]
+pub(crate) struct Budget {
     /// Bytes, and files.
     limit: (u64, usize),
     /// Memory in bytes, evicted copies that are still being sent included. Read by the metrics.
     held: Arc<AtomicU64>,
-    files: Cell<usize>,
+    /// The same of files. Written by this worker alone.
+    files: Arc<AtomicU64>,
+}
+
+impl Budget {
+    /// `limit`: bytes, and files. `held` and `files`: gauges of them, written by this worker alone.
+    pub(crate) fn new(
+        limit: (u64, usize),
+        held: Arc<AtomicU64>,
+        files: Arc<AtomicU64>,
+    ) -> Rc<Budget> {
+        Rc::new(Budget { limit, held, files })
+    }
+
+    /// Whether there is room for so many bytes more.
+    pub(crate) fn has_bytes(&self, bytes: u64) -> bool {
+        self.held.load(Relaxed) + bytes <= self.limit.0
+    }
+
+    /// Whether there is room for another file.
+    pub(crate) fn has_file(&self) -> bool {
+        self.files.load(Relaxed) < self.limit.1 as u64
+    }
+
+    /// Bytes at the most, and files.
+    pub(crate) fn limit(&self) -> (u64, usize) {
+        self.limit
+    }
+
+    /// Counts bytes as held.
+    pub(crate) fn take(&self, bytes: u64) {
+        self.held.store(self.held.load(Relaxed) + bytes, Relaxed);
+    }
+
+    /// They are not held any more.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.held.store(self.held.load(Relaxed).saturating_sub(bytes), Relaxed);
+    }
 }
 
 /// One worker's cache.
@@ -91,6 +130,23 @@ struct Counter {
 }
 
 impl FileCopy {
+    /// A file in which the value begins at `at`. `takes`: memory of the file, in bytes.
+    fn new(file: OwnedFd, at: u64, len: u64, takes: u64, budget: &Rc<Budget>) -> Rc<FileCopy> {
+        budget.take(takes);
+        budget.files.store(budget.files.load(Relaxed) + 1, Relaxed);
+        Rc::new(FileCopy { file, at, len, takes, budget: budget.clone() })
+    }
+
+    /// A file of this machine of `len` bytes.
+    pub(crate) fn of_file(file: OwnedFd, len: u64, budget: &Rc<Budget>) -> Rc<FileCopy> {
+        FileCopy::new(file, 0, len, 0, budget)
+    }
+
+    /// Memory of the file, in bytes; 0 for a file of this machine.
+    pub(crate) fn memory(&self) -> u64 {
+        self.takes
+    }
+
     /// The file, and the offset in it of a byte of the value.
     pub(crate) fn file(&self, position: u64) -> (&OwnedFd, u64) {
         (&self.file, self.at + position)
@@ -104,8 +160,8 @@ impl FileCopy {
 
 impl Drop for FileCopy {
     fn drop(&mut self) {
-        self.budget.held.store(self.budget.held.load(Relaxed) - self.takes, Relaxed);
-        self.budget.files.set(self.budget.files.get() - 1);
+        self.budget.release(self.takes);
+        self.budget.files.store(self.budget.files.load(Relaxed).saturating_sub(1), Relaxed);
     }
 }
 
@@ -115,14 +171,10 @@ impl SendfileCache {
     pub(crate) fn new(limit: u64, workers: usize, held: Arc<AtomicU64>) -> Self {
         let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let files = usize::try_from(open).unwrap_or(usize::MAX) / PART_OF_FILES / workers;
-        let budget = Budget {
-            limit: (limit / workers as u64, files.min(SENDFILE_CACHE_FILES)),
-            held,
-            files: Cell::new(0),
-        };
+        let limit = (limit / workers as u64, files.min(SENDFILE_CACHE_FILES));
         Self {
             counters: RefCell::default(),
-            budget: Rc::new(budget),
+            budget: Budget::new(limit, held, Arc::default()),
             hand: Cell::new(0),
             left: Cell::new(PERIOD),
         }
@@ -186,14 +238,11 @@ impl SendfileCache {
             return None;
         }
         let file = copied(entry, at).ok()?;
-        self.budget.held.store(self.budget.held.load(Relaxed) + takes, Relaxed);
-        self.budget.files.set(self.budget.files.get() + 1);
-        Some(Rc::new(FileCopy { file, at, len: entry.len(), takes, budget: self.budget.clone() }))
+        Some(FileCopy::new(file, at, entry.len(), takes, &self.budget))
     }
 
     fn has_room(&self, bytes: u64) -> bool {
-        let (most, files) = self.budget.limit;
-        self.budget.held.load(Relaxed) + bytes <= most && self.budget.files.get() < files
+        self.budget.has_bytes(bytes) && self.budget.has_file()
     }
 
     /// Evicts, among the next few, copies that are requested less than half as often.

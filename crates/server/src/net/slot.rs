@@ -265,7 +265,7 @@ mod tests {
     use crate::{
         clock::Clock,
         net::{
-            conns::{Conns, TrackedConnection, WorkerShared},
+            conns::{Conns, Group, TrackedConnection, WorkerShared},
             stream::{Kind, Stream},
         },
     };
@@ -335,7 +335,7 @@ mod tests {
             far.set_nonblocking(true).expect("a flag");
             near.set_nonblocking(true).expect("a flag");
             let stream = Stream::new(&conns.reactor, near.into(), Kind::Unix).expect("registered");
-            let (tasks, tracked) = (Rc::<Cell<usize>>::default(), conns.track());
+            let (tasks, tracked) = (Rc::<Cell<usize>>::default(), conns.track(Group::Pages));
             let socket = Socket { stream, watch: tracked.watch.clone() };
             socket.watch.wait_idle(deadline);
             let echo =
@@ -441,7 +441,7 @@ mod tests {
             assert_eq!(late.next().await, "");
             sweep.abort();
             let mut idle = Far::open(&conns, 0);
-            conns.start_drain();
+            conns.start_drain(Group::Pages);
             assert_eq!(idle.next().await, "");
             conns.drained().await;
         });

@@ -16,7 +16,13 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{conns::BUFFER, out::Out, remote_wake::RemoteWakes, slot::Resting, stream::Stream};
+use super::{
+    conns::{BUFFER, Group},
+    out::Out,
+    remote_wake::RemoteWakes,
+    slot::Resting,
+    stream::Stream,
+};
 use crate::{
     clock::{Clock, Ms},
     room::{Holder, Holding, Room},
@@ -51,6 +57,7 @@ pub(crate) struct Watch {
     holding: OnceCell<Box<RefCell<Holding>>>,
     /// Its number, and the wakers of its worker.
     id: u64,
+    pub(super) group: Group,
     wakes: Weak<RemoteWakes>,
     /// Where the connection rests while no task has it.
     slot: Cell<Option<Rc<dyn Resting>>>,
@@ -83,8 +90,8 @@ impl Watch {
     }
 
     /// Of the connection with this number.
-    pub(super) fn new(id: u64, wakes: &Rc<RemoteWakes>) -> Rc<Self> {
-        Rc::new(Self { id, wakes: Rc::downgrade(wakes), ..Self::default() })
+    pub(super) fn new(id: u64, group: Group, wakes: &Rc<RemoteWakes>) -> Rc<Self> {
+        Rc::new(Self { id, group, wakes: Rc::downgrade(wakes), ..Self::default() })
     }
 
     /// Its number among the connections of its worker.

@@ -161,7 +161,8 @@ impl<S: Session + 'static> Connection for Conn<S> {
         }
         match read {
             Some(Ok(Woken::Bytes(received))) => {
-                self.socket.watch.busy();
+                // Its deadline may have passed while the bytes waited for their round.
+                self.socket.watch.forgive();
                 self.received = small(received);
                 Next::Answer
             }
@@ -295,9 +296,14 @@ impl<S: Session> Conn<S> {
                 self.socket.flush_tls(deadline).await.map(|()| true)
             }
             Err(Ended::Closed) => return Err(self.closed()),
-            Err(Ended::TimedOut) => {
-                return Err(if self.begun.is_some() { End::Late } else { End::Idle });
-            }
+            Err(Ended::TimedOut) if self.begun.is_some() => return Err(End::Late),
+            Err(Ended::TimedOut) => match self.received_before().await {
+                0 => return Err(End::Idle),
+                n => {
+                    self.socket.watch.forgive();
+                    self.batch(n).await
+                }
+            },
             Err(Ended::Drained) if self.late as usize >= LATE => return Err(End::Drained),
             Err(Ended::Drained) => match self.received_before().await {
                 0 if self.told || !self.client.has_mail() => return Err(End::Drained),
@@ -377,7 +383,7 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Receives once more while the server stops, and returns the number of bytes: they are still
+    /// Receives once more at the end of a wait, and returns the number of bytes: they are still
     /// answered.
     async fn received_before(&mut self) -> usize {
         // The runtime looks at the sockets once more.

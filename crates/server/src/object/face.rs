@@ -20,7 +20,12 @@ use super::{
 };
 use crate::{
     clock::Ms,
-    net::{accept::Acceptor, conns::Conns, stream::Stream, tls::Configs},
+    net::{
+        accept::Acceptor,
+        conns::{Conns, Group},
+        stream::Stream,
+        tls::Configs,
+    },
     settings::FaceTls,
 };
 
@@ -227,7 +232,7 @@ impl<F: Face> FaceAcceptor<F> {
         }
         self.face.count(Event::Accepted);
         let session = self.face.session(client.clone());
-        conn::open(self.conns.track(), stream, session, client, self.clone());
+        conn::open(self.conns.track(Group::Objects), stream, session, client, self.clone());
     }
 }
 

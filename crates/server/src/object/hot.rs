@@ -1,18 +1,24 @@
 //! The hottest keys of an object face: a Space-Saving sketch per worker of a sample of the gets.
 //!
-//! One in [`EVERY`] gets is sampled on average. The gap to the next sample is random: with a fixed
+//! The first [`EXACT`] gets of a second are all counted. Of further ones, one in [`EVERY`] is
+//! sampled on average. The gap to the next sample is random: with a fixed
 //! one, a client that asks for the same keys in turns would always show the same of them. A sample
 //! costs a search among 128 hashes, and no allocation once the sketch is full.
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use larder_metrics::{HotKey, Sketch, TopKeys, hash};
+use larder_metrics::{HotKey, Pace, Sketch, TopKeys, hash};
 use parking_lot::Mutex;
 
-/// Gets per sample, on average.
+use crate::clock::Ms;
+
+/// Gets of a worker that are counted one by one in each second: so many cost less than a
+/// thousandth of its time.
+const EXACT: u32 = 1024;
+/// Gets per sample beyond, on average.
 const EVERY: u32 = 64;
 /// Longest sampled key in bytes: memcached's longest. (Redis's may be longer; those are skipped.)
 const LONGEST: usize = 250;
@@ -20,69 +26,80 @@ const LONGEST: usize = 250;
 const HALVE: u64 = 1 << 14;
 
 /// The sampled gets of one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hot {
-    /// Gets until the next sample. Written by the worker alone.
-    left: AtomicU32,
+    pace: Pace,
+    /// State of the random gaps (xorshift64).
+    random: AtomicU64,
     samples: Mutex<Samples>,
 }
 
+impl Default for Hot {
+    fn default() -> Self {
+        Self {
+            pace: Pace::default(),
+            random: AtomicU64::new(0x9E37_79B9_7F4A_7C15),
+            samples: Mutex::default(),
+        }
+    }
+}
+
 impl Hot {
-    /// Whether this get is the next sample. Only the owning worker may call it.
+    /// The number of gets that this get at `now` stands for, if it is a sample. Only the owning
+    /// worker may call it.
     #[inline]
-    pub(crate) fn due(&self) -> bool {
-        let left = self.left.load(Relaxed);
-        self.left.store(left.wrapping_sub(1), Relaxed);
-        left == 0
+    pub(crate) fn due(&self, now: Ms) -> Option<u32> {
+        self.pace.due(now / 1000, EXACT, || self.gap())
     }
 
-    /// Counts the key of a get that was due.
+    /// Gets up to the next sample: evenly from 1 to twice the mean.
+    fn gap(&self) -> u32 {
+        let mut random = self.random.load(Relaxed);
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        self.random.store(random, Relaxed);
+        1 + (random % u64::from(2 * EVERY - 1)) as u32
+    }
+
+    /// Counts the key of a get that was due, for `weight` gets.
     #[cold]
-    pub(crate) fn sample(&self, key: &[u8]) {
-        let mut samples = self.samples.lock();
-        self.left.store(samples.gap(), Relaxed);
-        samples.add(key);
+    pub(crate) fn sample(&self, key: &[u8], weight: u32) {
+        self.samples.lock().add(key, weight);
     }
 
     /// Forgets all keys.
     pub(crate) fn forget(&self) {
-        let mut samples = self.samples.lock();
-        *samples = Samples { random: samples.random, ..Samples::default() };
+        *self.samples.lock() = Samples::default();
     }
 }
 
 #[derive(Debug)]
 struct Samples {
-    sketch: Sketch<()>,
-    count: u64,
-    random: u64,
+    /// With each key: how many gets were certainly of it.
+    sketch: Sketch<u64>,
+    samples: u64,
+    /// Gets that the samples stand for.
+    gets: u64,
 }
 
 impl Default for Samples {
     fn default() -> Self {
-        Self { sketch: Sketch::new(LONGEST), count: 0, random: 0x9E37_79B9_7F4A_7C15 }
+        Self { sketch: Sketch::new(LONGEST), samples: 0, gets: 0 }
     }
 }
 
 impl Samples {
-    /// Gets until the next sample: evenly from 0 to twice the mean (xorshift64).
-    fn gap(&mut self) -> u32 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random % u64::from(2 * EVERY - 1)) as u32
-    }
-
-    fn add(&mut self, key: &[u8]) {
+    fn add(&mut self, key: &[u8], weight: u32) {
         if key.len() > LONGEST {
             return;
         }
-        self.count += 1;
-        if self.count >= HALVE {
-            self.count /= 2;
-            self.sketch.halve(|()| {});
+        (self.samples, self.gets) = (self.samples + 1, self.gets + u64::from(weight));
+        if self.samples >= HALVE {
+            (self.samples, self.gets) = (self.samples / 2, self.gets / 2);
+            self.sketch.halve(|seen| *seen /= 2);
         }
-        self.sketch.add(hash(key), key, 1);
+        self.sketch.add(hash(key), key, u64::from(weight)).data += 1;
     }
 }
 
@@ -94,32 +111,44 @@ pub(crate) fn hottest<'a>(
     limit: usize,
     name: fn(&[u8]) -> String,
 ) -> TopKeys {
-    let mut merged: HashMap<Vec<u8>, (u64, u64)> = HashMap::new();
-    let mut count = 0;
+    let mut merged: HashMap<Vec<u8>, Sum> = HashMap::new();
+    let mut gets = 0;
     for hot in workers {
         let samples = hot.samples.lock();
-        count += samples.count;
+        gets += samples.gets;
         for (_, slot) in samples.sketch.iter() {
             let sum = merged.entry(slot.key.clone()).or_default();
-            sum.0 += slot.count;
-            sum.1 += slot.count - slot.inherited;
+            sum.gets += slot.count;
+            sum.own += slot.count - slot.inherited;
+            sum.seen += slot.data;
         }
     }
-    let mut keys: Vec<_> = merged.into_iter().filter(|(_, (_, sure))| *sure > 0).collect();
-    keys.sort_unstable_by(|(a, one), (b, other)| other.1.cmp(&one.1).then_with(|| a.cmp(b)));
+    let mut keys: Vec<_> = merged.into_iter().filter(|(_, sum)| sum.seen > 0).collect();
+    keys.sort_unstable_by(|(a, one), (b, other)| other.own.cmp(&one.own).then_with(|| a.cmp(b)));
     keys.truncate(limit);
-    let every = u64::from(EVERY);
-    let view = |(key, (gets, sure)): (Vec<u8>, (u64, u64))| HotKey {
+    let view = |(key, sum): (Vec<u8>, Sum)| HotKey {
         key: name(&key),
-        gets: gets * every,
-        gets_at_least: sure * every,
+        gets: sum.gets,
+        gets_at_least: sum.seen,
     };
     TopKeys {
         face: face.to_owned(),
         sampled_one_in: EVERY,
-        gets: count * every,
+        exact_per_second: EXACT,
+        gets,
         keys: keys.into_iter().map(view).collect(),
     }
+}
+
+/// The figures of one key over all workers.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    /// Estimated gets, those included that may have been of other keys.
+    gets: u64,
+    /// The same without them: the order of the keys.
+    own: u64,
+    /// Gets that were seen.
+    seen: u64,
 }
 
 #[cfg(test)]
@@ -134,8 +163,8 @@ mod tests {
     }
 
     fn get(hot: &Hot, key: &[u8]) {
-        if hot.due() {
-            hot.sample(key);
+        if let Some(weight) = hot.due(1000) {
+            hot.sample(key, weight);
         }
     }
 
@@ -152,9 +181,37 @@ mod tests {
         assert!((550_000..650_000).contains(&gets), "{gets}");
         assert!((170_000..230_000).contains(&keys[0].gets), "{:?}", keys[0]);
         assert!(
-            keys[0].gets_at_least <= keys[0].gets
-                && keys[1].gets_at_least * 10 < keys[0].gets_at_least
+            keys[0].gets_at_least <= 200_000 && keys[1].gets_at_least * 10 < keys[0].gets_at_least
         );
+    }
+
+    #[test]
+    fn keys_are_counted_exactly_while_few_are_asked_for() {
+        let hot = Hot::default();
+        for second in 0..10 {
+            for n in 0..20_u64 {
+                let key = if n == 0 { b"rare" } else { b"more" };
+                let weight = hot.due(second * 1000 + n).expect("all are counted");
+                hot.sample(key, weight);
+            }
+        }
+        let (keys, gets) = hottest([&hot].into_iter(), 9);
+        let figures = |key: &HotKey| (key.key.clone(), key.gets, key.gets_at_least);
+        assert_eq!(
+            keys.iter().map(figures).collect::<Vec<_>>(),
+            [("more".to_owned(), 190, 190), ("rare".to_owned(), 10, 10)]
+        );
+        assert_eq!(gets, 200);
+    }
+
+    #[test]
+    fn a_lower_bound_is_never_above_the_truth() {
+        let hot = Hot::default();
+        for n in 0..200_000_u32 {
+            get(&hot, format!("once{n}").as_bytes());
+        }
+        let (keys, _) = hottest([&hot].into_iter(), 200);
+        assert!(keys.len() > 100 && keys.iter().all(|key| key.gets_at_least == 1), "{keys:?}");
     }
 
     #[test]
@@ -169,19 +226,19 @@ mod tests {
     #[test]
     fn old_keys_give_way() {
         let hot = Hot::default();
-        (0..10_000).for_each(|_| hot.sample(b"yesterday"));
-        (0..100_000).for_each(|_| hot.sample(b"today"));
+        (0..10_000).for_each(|_| hot.sample(b"yesterday", 1));
+        (0..100_000).for_each(|_| hot.sample(b"today", 1));
         let (keys, gets) = hottest([&hot].into_iter(), 9);
         assert_eq!(keys[0].key, "today");
         assert!(keys.get(1).is_none_or(|key| key.gets < keys[0].gets / 50));
-        assert!(gets <= HALVE * u64::from(EVERY));
+        assert!(gets <= HALVE);
     }
 
     #[test]
     fn too_long_a_key_and_forgetting() {
         let hot = Hot::default();
-        hot.sample(&[b'k'; LONGEST + 1]);
-        hot.sample(&[b'k'; LONGEST]);
+        hot.sample(&[b'k'; LONGEST + 1], 1);
+        hot.sample(&[b'k'; LONGEST], 1);
         assert_eq!(hottest([&hot].into_iter(), 9).0.len(), 1);
         hot.forget();
         assert_eq!(hottest([&hot].into_iter(), 9), (Vec::new(), 0));

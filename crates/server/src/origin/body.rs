@@ -12,6 +12,9 @@ use super::{
     patience::patiently, pool::Lease, upload::Progress,
 };
 
+/// Content that is read for nothing, so that a connection can be kept.
+const DISCARDED_BYTES: usize = 64 << 10;
+
 /// How the end of the content is known (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -171,6 +174,23 @@ impl Body {
             Ok(Some(_)) => {}
         }
         piece
+    }
+
+    /// Reads the rest of a short content that nobody wants, in a task of its own, so that the
+    /// connection may be kept; of a longer one it is closed.
+    pub(super) fn discard(mut self) {
+        if !self.holds_origin() {
+            return;
+        }
+        tokio::task::spawn_local(async move {
+            let mut left = DISCARDED_BYTES;
+            while let Ok(Some(piece)) = self.chunk().await {
+                match left.checked_sub(piece.len()) {
+                    Some(less) => left = less,
+                    None => return,
+                }
+            }
+        });
     }
 
     /// It holds a connection to the origin: it is neither whole nor broken.

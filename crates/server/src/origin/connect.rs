@@ -5,7 +5,6 @@ use std::{io, net::SocketAddr, sync::Arc};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::AsyncWriteExt,
     net::{TcpStream, lookup_host},
     task::JoinHandle,
     time::{Duration, Instant, timeout_at},
@@ -13,6 +12,7 @@ use tokio::{
 
 use super::{
     OriginCounters, OriginError,
+    channel::Channel,
     counters::Held,
     pool::Pooled,
     stream::{OriginStream, Socket},
@@ -57,15 +57,15 @@ impl Pooled for Connection {
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
         let (socket, peer) = in_time(settings, deadline, async |limit| {
-            let (mut tcp, peer) = dial(settings, limit).await?;
+            let (channel, peer) = Channel::open(settings, limit).await?;
             if let Some(version) = settings.proxy_protocol {
-                tcp.write_all(version.own()).await?;
+                send(&channel, version.own()).await?;
             }
             let session = match tls {
-                Some(tls) => Some(shake_hands(tls, &tcp).await?),
+                Some(tls) => Some(shake_hands(tls, &channel).await?),
                 None => None,
             };
-            Ok((Socket::new(tcp, session, counters.clone()), peer))
+            Ok((Socket::new(channel, session, counters.clone()), peer))
         })
         .await?;
         let counted = Held::new(counters, |counters| &counters.open);
@@ -147,13 +147,25 @@ fn client() -> http1::Builder {
     builder
 }
 
-async fn shake_hands(tls: &Tls, tcp: &TcpStream) -> io::Result<Session> {
+/// Writes all of it.
+async fn send(channel: &Channel, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        channel.writable().await?;
+        match channel.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            written => bytes = &bytes[written?..],
+        }
+    }
+    Ok(())
+}
+
+async fn shake_hands(tls: &Tls, channel: &Channel) -> io::Result<Session> {
     let session = tls.session()?;
     loop {
-        match session.shake_hands(tcp)? {
+        match session.shake_hands(channel)? {
             Needs::Nothing => return Ok(session),
-            Needs::Read => tcp.readable().await?,
-            Needs::Write => tcp.writable().await?,
+            Needs::Read => channel.readable().await?,
+            Needs::Write => channel.writable().await?,
         }
     }
 }

@@ -12,13 +12,15 @@
 //! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
 //! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
 //! the request's body on its way, [`stream`] the socket beneath hyper, [`tls`] what secures it,
-//! [`patience`] the waiting.
+//! [`patience`] the waiting; [`accel`] sends the files that answers name.
 //!
 //! Absent: no following of redirects, no decoding of content, no caching of name lookups (the
 //! system does that; with `resolve`, [`group`] keeps addresses), no thread: an `Origin` lives on
 //! one worker and is never sent to another.
 
+mod accel;
 mod body;
+mod channel;
 mod connect;
 mod counters;
 mod error;
@@ -46,11 +48,13 @@ pub use body::Body;
 pub(crate) use connect::LONGEST_PIECE;
 pub use counters::OriginCounters;
 pub use error::OriginError;
+pub(crate) use files::{KeptContent, KeptFiles, KeptForm, Seen, Watcher};
 pub use group::{Group, Groups};
 pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
 pub use stream::{OriginStream, Tunnel, tunnel};
 
 use self::{
+    accel::Accel,
     connect::{Connection, after},
     counters::count,
     exchange::{Failure, exchange, respond},
@@ -72,6 +76,8 @@ pub struct Origin {
     settings: Arc<OriginSettings>,
     counters: Arc<OriginCounters>,
     kind: Kind,
+    /// None: its answers name no files.
+    accel: Option<Accel>,
     /// When a failure of this machine was printed last.
     printed: Cell<Option<Instant>>,
 }
@@ -99,7 +105,8 @@ impl Origin {
             }
             OriginScheme::Files(tree) => Kind::Files(Files::new(tree.clone())),
         };
-        Rc::new(Origin { settings, counters, kind, printed: Cell::new(None) })
+        let accel = Accel::new(&settings.send_files);
+        Rc::new(Origin { settings, counters, kind, accel, printed: Cell::new(None) })
     }
 
     /// The settings this origin was made with.
@@ -142,10 +149,17 @@ impl Origin {
         let counters = &self.counters;
         count(&counters.requests);
         let begun = instant();
+        let accel = self.accel.as_ref().map(|accel| (accel, Accel::wanted(&req)));
         let sent = match &self.kind {
             Kind::Http(pool) => pool.send(req, interim, total).await,
             Kind::FastCgi(application) => application.send(req, total).await,
             Kind::Files(files) => files.send(&req).map_err(SendError::from),
+        };
+        let sent = match (sent, accel) {
+            (Ok(response), Some((accel, wanted))) => {
+                accel.follow(response, &wanted).map_err(SendError::from)
+            }
+            (sent, _) => sent,
         };
         match &sent {
             Ok(_) => counters.ttfb.record((instant() - begun).as_micros() as u64),

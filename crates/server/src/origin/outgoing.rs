@@ -118,6 +118,8 @@ pub(super) fn set_host(
     let host = match &settings.host_header {
         Some(host) => host.clone(),
         None if headers.contains_key(header::HOST) => return Ok(()),
+        // A unix socket has no name of its own.
+        None if settings.host.is_empty() => "localhost".to_owned(),
         None => authority(&settings.host, settings.port),
     };
     let value =

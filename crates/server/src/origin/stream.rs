@@ -1,4 +1,4 @@
-//! The TCP connection to an origin, as hyper reads and writes it.
+//! The connection to an origin, as hyper reads and writes it.
 //!
 //! The socket is shared (`Arc`) by the connection task, which reads and writes, and the pool, which
 //! has to know three things about it that hyper does not tell:
@@ -33,17 +33,14 @@ use hyper_util::rt::TokioIo;
 use larder_proto::http::Turn;
 use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{OriginCounters, OriginError, counters::count, tls::Session};
+use super::{OriginCounters, OriginError, channel::Channel, counters::count, tls::Session};
 
 /// A socket and what is known about it.
 #[derive(Debug)]
 pub(super) struct Socket {
-    tcp: TcpStream,
+    channel: Channel,
     /// None: bytes pass as they are.
     tls: Option<Session>,
     received: AtomicU64,
@@ -65,12 +62,12 @@ enum Look {
 
 impl Socket {
     pub(super) fn new(
-        tcp: TcpStream,
+        channel: Channel,
         tls: Option<Session>,
         counters: Arc<OriginCounters>,
     ) -> Arc<Socket> {
         Arc::new(Socket {
-            tcp,
+            channel,
             tls,
             received: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
@@ -118,14 +115,14 @@ impl Socket {
 
     fn look(&self) -> Look {
         if let Some(tls) = &self.tls {
-            return match tls.has_spoken(&self.tcp) {
+            return match tls.has_spoken(&self.channel) {
                 Ok(false) => Look::Quiet,
                 Ok(true) => Look::Spoke,
                 Err(_) => Look::Dead,
             };
         }
         let mut byte = [0_u8; 1];
-        match recv(&self.tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        match recv(&self.channel, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => Look::Quiet,
             Ok((_, 1..)) => Look::Spoke,
             Ok(_) | Err(_) => Look::Dead,
@@ -164,25 +161,17 @@ impl Socket {
         io::Error::new(io::ErrorKind::InvalidData, "the origin spoke before it was asked")
     }
 
-    /// Acknowledges at once what was read. An origin that writes head and body apart without
-    /// TCP_NODELAY holds the second piece back until the first is acknowledged; the system would
-    /// wait 40 ms to do so (measured with Python's server: 44 ms a miss before, 1 ms since). The
-    /// option wears off, so it is set after each read.
-    fn acknowledge(&self) {
-        let _ = rustix::net::sockopt::set_tcp_quickack(&self.tcp, true);
-    }
-
     fn try_read(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
-        let Some(tls) = &self.tls else { return self.tcp.try_read_buf(buf) };
-        let read = tls.read(&self.tcp, buf.initialize_unfilled())?;
+        let Some(tls) = &self.tls else { return self.channel.try_read_buf(buf) };
+        let read = tls.read(&self.channel, buf.initialize_unfilled())?;
         buf.advance(read);
         Ok(read)
     }
 
     fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.write(&self.tcp, bufs),
-            None => self.tcp.try_write_vectored(bufs),
+            Some(tls) => tls.write(&self.channel, bufs),
+            None => self.channel.try_write_vectored(bufs),
         }
     }
 
@@ -220,7 +209,7 @@ impl OriginStream {
             return Poll::Ready(Ok(offered));
         }
         loop {
-            ready!(socket.tcp.poll_write_ready(cx))?;
+            ready!(socket.channel.poll_write_ready(cx))?;
             match write(socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(offered)),
@@ -240,12 +229,12 @@ impl AsyncRead for OriginStream {
         loop {
             match socket.try_read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(socket.tcp.poll_read_ready(cx))?;
+                    ready!(socket.channel.poll_read_ready(cx))?;
                 }
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
                     socket.heard(read)?;
-                    socket.acknowledge();
+                    socket.channel.acknowledge();
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -279,9 +268,9 @@ impl AsyncWrite for OriginStream {
         let socket = &*self.socket;
         let Some(tls) = &socket.tls else { return Poll::Ready(Ok(())) };
         loop {
-            match tls.flush(&socket.tcp) {
+            match tls.flush(&socket.channel) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(socket.tcp.poll_write_ready(cx))?;
+                    ready!(socket.channel.poll_write_ready(cx))?;
                 }
                 Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(())),
                 flushed => return Poll::Ready(flushed),
@@ -291,9 +280,9 @@ impl AsyncWrite for OriginStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = &self.socket.tls {
-            tls.close(&self.socket.tcp);
+            tls.close(&self.socket.channel);
         }
-        match SockRef::from(&self.socket.tcp).shutdown(Shutdown::Write) {
+        match SockRef::from(&self.socket.channel).shutdown(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),
         }

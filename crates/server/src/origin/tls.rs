@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use super::channel::Channel;
+use crate::settings::OriginTls;
 use parking_lot::Mutex;
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -12,9 +14,6 @@ use rustls::{
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
-use tokio::net::TcpStream;
-
-use crate::settings::OriginTls;
 
 /// How connections to one origin are secured. Their tickets are kept in it.
 #[derive(Clone, Debug)]
@@ -69,17 +68,17 @@ pub(super) enum Needs {
 
 impl Session {
     /// Goes on with the handshake as far as the socket lets it.
-    pub(super) fn shake_hands(&self, tcp: &TcpStream) -> io::Result<Needs> {
+    pub(super) fn shake_hands(&self, channel: &Channel) -> io::Result<Needs> {
         let mut tls = self.0.lock();
         loop {
-            match flush(&mut tls, tcp) {
+            match flush(&mut tls, channel) {
                 Err(error) if is_later(&error) => return Ok(Needs::Write),
                 flushed => flushed?,
             }
             if !tls.is_handshaking() {
                 return Ok(Needs::Nothing);
             }
-            match receive(&mut tls, tcp) {
+            match receive(&mut tls, channel) {
                 Err(error) if is_later(&error) => return Ok(Needs::Read),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 received => received?,
@@ -89,22 +88,22 @@ impl Session {
 
     /// Reads decrypted bytes; 0 is the end that the origin announced. An end without announcement
     /// is an error: the answer before it is not whole.
-    pub(super) fn read(&self, tcp: &TcpStream, buf: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read(&self, channel: &Channel, buf: &mut [u8]) -> io::Result<usize> {
         let mut tls = self.0.lock();
         loop {
             match tls.reader().read(buf) {
                 Err(error) if is_later(&error) => {}
                 read => return read,
             }
-            receive(&mut tls, tcp)?;
+            receive(&mut tls, channel)?;
         }
     }
 
     /// Takes bytes to be sent, as many as there is room for.
-    pub(super) fn write(&self, tcp: &TcpStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(super) fn write(&self, channel: &Channel, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut tls = self.0.lock();
         // First, so that nothing is taken only where the socket takes nothing: 0 would be the end.
-        let flushed = match flush(&mut tls, tcp) {
+        let flushed = match flush(&mut tls, channel) {
             Err(error) if !is_later(&error) => return Err(error),
             flushed => flushed,
         };
@@ -112,30 +111,30 @@ impl Session {
         if taken == 0 {
             return flushed.map(|()| 0);
         }
-        match flush(&mut tls, tcp) {
+        match flush(&mut tls, channel) {
             Err(error) if !is_later(&error) => Err(error),
             _ => Ok(taken),
         }
     }
 
     /// Sends what was taken. [`io::ErrorKind::WouldBlock`]: not all of it now.
-    pub(super) fn flush(&self, tcp: &TcpStream) -> io::Result<()> {
-        flush(&mut self.0.lock(), tcp)
+    pub(super) fn flush(&self, channel: &Channel) -> io::Result<()> {
+        flush(&mut self.0.lock(), channel)
     }
 
     /// Announces the end of what is sent, as far as the socket takes it.
-    pub(super) fn close(&self, tcp: &TcpStream) {
+    pub(super) fn close(&self, channel: &Channel) {
         let mut tls = self.0.lock();
         tls.send_close_notify();
-        let _ = flush(&mut tls, tcp);
+        let _ = flush(&mut tls, channel);
     }
 
     /// Whether an answer's bytes are there that nobody has read. Tickets and other messages of TLS
     /// itself are taken. An error: the connection is over.
-    pub(super) fn has_spoken(&self, tcp: &TcpStream) -> io::Result<bool> {
+    pub(super) fn has_spoken(&self, channel: &Channel) -> io::Result<bool> {
         let mut tls = self.0.lock();
         loop {
-            match receive(&mut tls, tcp) {
+            match receive(&mut tls, channel) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(error) if is_later(&error) => break,
@@ -152,19 +151,19 @@ impl Session {
 
 /// Receives once; 0 is the end of the connection. Its alerts and answers are sent where the socket
 /// takes them.
-fn receive(tls: &mut ClientConnection, tcp: &TcpStream) -> io::Result<usize> {
-    let received = tls.read_tls(&mut Raw(tcp))?;
+fn receive(tls: &mut ClientConnection, channel: &Channel) -> io::Result<usize> {
+    let received = tls.read_tls(&mut Raw(channel))?;
     let processed = tls.process_new_packets().map_err(invalid);
-    match flush(tls, tcp) {
+    match flush(tls, channel) {
         Err(error) if processed.is_ok() && !is_later(&error) => return Err(error),
         _ => {}
     }
     processed.map(|_| received)
 }
 
-fn flush(tls: &mut ClientConnection, tcp: &TcpStream) -> io::Result<()> {
+fn flush(tls: &mut ClientConnection, channel: &Channel) -> io::Result<()> {
     while tls.wants_write() {
-        tls.write_tls(&mut Raw(tcp))?;
+        tls.write_tls(&mut Raw(channel))?;
     }
     Ok(())
 }
@@ -178,7 +177,7 @@ fn invalid(error: rustls::Error) -> io::Error {
 }
 
 /// The socket as rustls reads and writes it.
-struct Raw<'t>(&'t TcpStream);
+struct Raw<'t>(&'t Channel);
 
 impl Read for Raw<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {

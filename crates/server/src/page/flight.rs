@@ -230,6 +230,8 @@ pub(crate) struct Flights {
     purged_tags: Arc<Mutex<PurgedTags>>,
     /// Tags purged since the start.
     purges: Arc<AtomicU64>,
+    /// Purges of any kind since the start.
+    all_purges: Arc<AtomicU64>,
 }
 
 impl Flights {
@@ -239,6 +241,7 @@ impl Flights {
             solos: Arc::default(),
             purged_tags: Arc::default(),
             purges: Arc::default(),
+            all_purges: Arc::default(),
         }
     }
 
@@ -353,7 +356,13 @@ impl Flights {
         }
     }
 
+    /// Purges of any kind since the start.
+    pub(crate) fn purges(&self) -> u64 {
+        self.all_purges.load(Ordering::Acquire)
+    }
+
     fn purge_where(&self, meant: impl Fn(&Flight) -> bool, soft: bool) -> usize {
+        self.all_purges.fetch_add(1, Ordering::Release);
         let mut marked = 0;
         for shard in self.shards.iter() {
             shard.lock().retain(|_, flight| {

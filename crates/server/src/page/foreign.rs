@@ -25,7 +25,7 @@ const LAST_SECOND: u64 = 253_402_300_799;
 /// Whether this may be put into the store.
 pub(crate) fn sound(page: &PageView<'_>, now: Ms) -> bool {
     match page.meta.kind {
-        Kind::HitForMiss => false,
+        Kind::HitForMiss | Kind::Form => false,
         Kind::VaryMarker => page.vary.take(MOST_NAMES + 1).count() <= MOST_NAMES,
         Kind::Page => selected(page) && possible(&page.meta, page.body_len, now) && readable(page),
     }

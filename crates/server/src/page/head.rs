@@ -30,6 +30,17 @@ impl Spelled {
         self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
+    /// Replaces the values of that name for which `new` has another.
+    pub(crate) fn change(&mut self, name: &str, new: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+        for (known, value) in self.names.iter().zip(&mut self.values) {
+            if known.eq_ignore_ascii_case(name)
+                && let Some(new) = new(value)
+            {
+                *value = new;
+            }
+        }
+    }
+
     /// Drops every line of that name.
     pub(crate) fn remove(&mut self, name: &str) {
         let mut at = 0;

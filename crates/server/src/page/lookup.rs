@@ -82,7 +82,7 @@ pub(crate) fn look(
 fn classify(entry: Entry<'static>, mut meta: Meta, marker_purged: Ms, now: Ms) -> Found {
     match meta.kind {
         Kind::HitForMiss => return Found::HitForMiss,
-        Kind::VaryMarker => return Found::VaryMiss,
+        Kind::VaryMarker | Kind::Form => return Found::VaryMiss,
         Kind::Page => {}
     }
     if entry.stale() {

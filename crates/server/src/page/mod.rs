@@ -5,10 +5,13 @@
 
 pub(crate) mod answer;
 pub(crate) mod ban;
+pub(crate) mod compressor;
 pub(crate) mod flight;
 pub(crate) mod foreign;
+pub(crate) mod forms;
 pub(crate) mod head;
 pub(crate) mod lookup;
+pub(crate) mod software;
 pub(crate) mod tags;
 pub(crate) mod variant;
 pub(crate) mod writer;

@@ -9,6 +9,8 @@ use super::{
     attention, notify,
     shared::{Face, Shared},
     state::{Conn, gate},
+    tracking::Forget,
+    untold::Untold,
 };
 
 /// The context of a command beside its arguments.
@@ -80,7 +82,9 @@ impl Ctx<'_> {
     pub(crate) fn remember<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
         if self.conn.gates & gate::TRACKING != 0 && self.conn.remembers {
             let (shared, id) = (self.shared, self.conn.known.id());
-            keys.for_each(|key| shared.tracking.remember(shared, key, id));
+            for key in keys {
+                shared.tracking.remember(shared, key, id).for_each(|gone| self.face.tell(gone));
+            }
         }
     }
 
@@ -127,7 +131,8 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn event(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if attention::any(self.shared, attention::EVENTS) {
-            notify::event(self.shared, class, event, self.db, key);
+            notify::event(self.shared, class, event, self.db, key)
+                .for_each(|untold| self.face.tell(untold));
         }
     }
 
@@ -140,7 +145,7 @@ impl Ctx<'_> {
     /// Reports the removal of all keys of databases (FLUSHDB, FLUSHALL, SWAPDB).
     pub(crate) fn flushed(&mut self) {
         if attention::any(self.shared, attention::TRACKING) {
-            self.shared.tracking.flush(self.shared);
+            self.face.tell(Untold::Forget(Forget::default()));
         }
     }
 
@@ -151,10 +156,14 @@ impl Ctx<'_> {
             self.shared.watched.wrote(self.shared.namespace(db), key);
         }
         if attention::any(self.shared, attention::TRACKING) {
-            self.shared.tracking.invalidate(self.shared, key, Some(self.conn.known.id()));
+            let writer = Some(self.conn.known.id());
+            if let Some(untold) = self.shared.tracking.invalidate(key, writer) {
+                self.face.tell(untold);
+            }
         }
         if attention::any(self.shared, attention::EVENTS) {
-            notify::event(self.shared, class, event, db, key);
+            notify::event(self.shared, class, event, db, key)
+                .for_each(|untold| self.face.tell(untold));
         }
         // Thousands of clients may be told.
         self.face.turn_time.took(self.face.clock.micros().saturating_sub(start));

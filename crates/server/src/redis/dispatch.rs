@@ -3,7 +3,11 @@
 
 use std::cell::Cell;
 
-use crate::{clock::Ms, net::out::Out};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    room::{Held, Place},
+};
 use larder_proto::resp::{
     Args, Reply,
     table::{self, Command, Id, flag},
@@ -13,15 +17,18 @@ use super::{
     attention, conn,
     ctx::Ctx,
     data, extra,
-    job::{self, Progress, Running},
+    job::{self, Begun, Progress, Running},
     locks::{Locks, Requester, StripeGuard, StripeGuards, WantedStripes},
     monitor, multi, pause,
     shared::Face,
     state::{Conn, gate},
+    untold,
 };
 
+mod arguments;
 mod last;
 
+pub(crate) use arguments::overlong;
 pub(crate) use last::Last;
 
 /// Executes a command and appends its answer.
@@ -39,8 +46,6 @@ const QUICK_ARGS: usize = 8;
 const FAST_ARGS: usize = 64;
 /// If the slow log's threshold is below this (microseconds), every command is timed.
 const CURIOUS: u64 = 1000;
-/// Bytes of a command's arguments shown in "unknown command".
-const SHOWN: usize = 128;
 
 /// A command of the table with a valid number of arguments.
 #[derive(Clone, Copy)]
@@ -63,7 +68,7 @@ pub(crate) fn handlers() -> Box<[Handler; COMMANDS]> {
 }
 
 fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let text = unknown(args);
+    let text = arguments::unknown(args);
     ctx.reply().error(text);
 }
 
@@ -108,7 +113,7 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     };
     conn.ticket = 0;
     call(face, conn, found, args, now, out);
-    if conn.begun.is_some() {
+    if conn.begun.is_some() || face.has_untold() {
         goes_on(face, conn, guard, args);
     }
     true
@@ -164,80 +169,30 @@ fn for_subscribers(id: Id) -> bool {
     )
 }
 
-/// Maximum of arguments of a command without keys, unless it runs in steps.
-const WORDS: usize = 1024;
-
-#[cold]
-fn takes_many(command: &Command) -> bool {
-    command.has(flag::WRITE | flag::READONLY)
-        || matches!(
-            command.id,
-            Id::Subscribe
-                | Id::Ssubscribe
-                | Id::Unsubscribe
-                | Id::Sunsubscribe
-                | Id::Psubscribe
-                | Id::Punsubscribe
-                | Id::PubsubNumsub
-                | Id::PubsubShardnumsub
-                | Id::Watch
-                | Id::CommandGetkeys
-        )
-}
-
 /// Finds the command, or returns the error.
 #[inline]
 pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, Vec<u8>> {
     let Some(command) = table::find(args.get(0)) else {
-        return extra::find(args).ok_or_else(|| unknown(args));
+        return extra::find(args).ok_or_else(|| arguments::unknown(args));
     };
     let command = if command.subcommands.is_empty() || args.len() == 1 {
         command
     } else {
         match command.subcommand(args.get(1)) {
             Some(command) => command,
-            None => return extra::find(args).ok_or_else(|| unknown_subcommand(command, args)),
+            None => {
+                return extra::find(args)
+                    .ok_or_else(|| arguments::unknown_subcommand(command, args));
+            }
         }
     };
     if !command.takes(args.len()) && command.id != Id::Quit {
         return Err(format!("ERR wrong number of arguments for '{}' command", command.name).into());
     }
-    if args.len() > WORDS && !takes_many(command) {
+    if arguments::are_too_many(command, args) {
         return Err(format!("ERR too many arguments for '{}' command", command.name).into());
     }
     Ok(Found { command, handler: face.handlers[command.id as usize] })
-}
-
-#[cold]
-fn unknown(args: &Args<'_>) -> Vec<u8> {
-    if let Some(absent) = table::absent::absent(args.get(0)) {
-        return absent.error().into();
-    }
-    let mut shown = Vec::new();
-    for arg in args.from(1) {
-        if shown.len() >= SHOWN {
-            break;
-        }
-        let room = SHOWN - shown.len();
-        shown.push(b'\'');
-        shown.extend_from_slice(printed(arg, room));
-        shown.extend_from_slice(b"' ");
-    }
-    let name = printed(args.get(0), SHOWN);
-    [b"ERR unknown command '", name, b"', with args beginning with: ", &shown].concat()
-}
-
-#[cold]
-fn unknown_subcommand(command: &Command, args: &Args<'_>) -> Vec<u8> {
-    let name = printed(args.get(1), SHOWN);
-    let help = format!("'. Try {} HELP.", command.name.to_ascii_uppercase());
-    [b"ERR unknown subcommand '", name, help.as_bytes()].concat()
-}
-
-/// The part of an argument that C's `%.*s` prints: at most `most` bytes, up to a zero byte.
-fn printed(bytes: &[u8], most: usize) -> &[u8] {
-    let bytes = &bytes[..bytes.len().min(most)];
-    bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
 }
 
 /// Returns whether this is HTTP: `POST / HTTP/1.1`, `Host: ...`. A page could make a browser send
@@ -336,14 +291,21 @@ fn take<'a>(
 /// Stores a command that has more to do; it continues after other clients were served.
 #[cold]
 fn goes_on(face: &Face, conn: &mut Conn, guard: Guard<'_>, args: &Args<'_>) {
-    let Some(begun) = conn.begun.take() else { return };
+    let ended = || Box::new(Begun { job: Box::new(untold::Rest), progress: Progress::Again });
+    let mut begun = conn.begun.take().unwrap_or_else(ended);
+    if face.has_untold() {
+        begun.progress = Progress::Again;
+    }
     let kept = match guard {
         Guard::One(one) if !begun.job.is_apart() => Some(one.keep(&face.shared)),
         Guard::Many(held) if !begun.job.is_apart() => Some(held.keep(&face.shared)),
         _ => None,
     };
     let owned = (!conn.stays).then(|| args.to_owned());
-    let running = Running { begun, owned, kept, micros: 0, is_silent: true };
+    let held = Held::new(&conn.known.client.holder, Place::Heap);
+    let untold = Default::default();
+    let mut running = Running { begun, owned, kept, untold, held, micros: 0, is_silent: true };
+    running.take_untold(face, &conn.known.client);
     conn.running = Some(Box::new(running));
 }
 
@@ -361,11 +323,21 @@ pub(crate) fn resume(
     let at = out.scratch().len();
     face.until.set(start + job::STEP);
     let mut ctx = Ctx::new(face, conn, now, out);
-    let mut progress = running.begun.job.step(&mut ctx, args);
+    let mut progress = match running.untold.deliver(face) {
+        true => Progress::Again,
+        false => running.begun.job.step(&mut ctx, args),
+    };
     if let Some(again) = conn.begun.take() {
         // Another write came first; the command has started again.
         progress = again.progress;
         running.begun = again;
+    }
+    running.take_untold(face, &conn.known.client);
+    if !running.untold.is_empty() {
+        if progress == Progress::Done {
+            (running.begun.job, running.kept) = (Box::new(untold::Rest), None);
+        }
+        progress = Progress::Again;
     }
     running.begun.progress = progress;
     let micros = face.clock.micros().saturating_sub(start);
@@ -430,8 +402,11 @@ pub(crate) fn call(
     counter.calls.one();
     conn.known.command.store(command.id as u16, std::sync::atomic::Ordering::Relaxed);
     conn.turns = conn.turns.wrapping_add(1);
+    if !conn.in_exec {
+        face.until.set(0);
+    }
     if conn.gates & gate::TRACKING != 0 {
-        conn::tracking::remember(shared, conn, command, args);
+        conn::tracking::remember(face, conn, command, args);
     }
     let weight = if !is_quick(command, args) || shared.config.slowlog_micros() < CURIOUS {
         1
@@ -442,9 +417,6 @@ pub(crate) fn call(
     };
     let start = if weight > 0 { face.clock.micros() } else { 0 };
     let at = out.scratch().len();
-    if !conn.in_exec {
-        face.until.set(0);
-    }
     handler(&mut Ctx::new(face, conn, now, out), args);
     if out.scratch().get(at) == Some(&b'-') {
         failed(face, command, &out.scratch()[at + 1..]);

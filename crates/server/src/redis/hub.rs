@@ -15,10 +15,13 @@ use std::{
     },
 };
 
-use larder_proto::resp::{Reply, Version, glob};
+use larder_proto::resp::glob;
 use parking_lot::{Mutex, RwLock};
 
-use super::known::Known;
+use super::{
+    known::Known,
+    subscribers::{AT_ONCE, Message, Subscribers},
+};
 
 /// Locked parts of a table of channels.
 const PARTS: usize = 64;
@@ -26,14 +29,11 @@ const PARTS: usize = 64;
 /// Maximum of patterns: an event compares its channel with all of them at once.
 const PATTERNS: usize = 1 << 16;
 
-/// Byte comparisons between two checks of the clock, and the cost of a pattern and of a delivery in
-/// the same unit.
+/// Steps of comparisons between two checks of the clock ([`glob::matches_counted`]), and the cost
+/// of a pattern and of a delivery in the same unit.
 const COMPARED: usize = 256 * 1024;
 const ENTRY: usize = 64;
 const DELIVERY: usize = 256;
-
-/// Subscribers that get a message in one step: about half a millisecond.
-const AT_ONCE: usize = 1024;
 
 type Part = HashMap<Box<[u8]>, Channel>;
 
@@ -46,40 +46,6 @@ pub(crate) enum Kind {
     Pattern,
     /// SSUBSCRIBE: channels in a separate namespace.
     Shard,
-}
-
-/// The subscribers of a name, ordered by their numbers, so that a delivery in steps finds its place
-/// again when some have come or left.
-#[derive(Default)]
-struct Subscribers(Vec<Arc<Known>>);
-
-impl Subscribers {
-    /// Index of the first one whose number is at least `id`.
-    fn position(&self, id: u64) -> usize {
-        self.0.partition_point(|known| known.id() < id)
-    }
-
-    fn add(&mut self, known: &Arc<Known>) {
-        self.0.insert(self.position(known.id()), known.clone());
-    }
-
-    fn remove(&mut self, known: &Known) {
-        let at = self.position(known.id());
-        if self.0.get(at).is_some_and(|other| other.id() == known.id()) {
-            self.0.remove(at);
-        }
-    }
-
-    /// Delivers a message to at most [`AT_ONCE`] subscribers from number `from`. Returns how many
-    /// they were, and the number to continue from; `None`: there are no more.
-    fn send(&self, from: u64, message: &mut Message, limit: usize) -> (usize, Option<u64>) {
-        let rest = &self.0[self.position(from)..];
-        let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
-        for known in now {
-            known.push(message.bytes(known.version()), limit);
-        }
-        (now.len(), later.first().map(|known| known.id()))
-    }
 }
 
 /// A channel: its subscribers, and the messages that wait for the next steps.
@@ -125,7 +91,7 @@ impl Channels {
         match part.get_mut(name) {
             Some(channel) => channel.subscribers.add(known),
             None => {
-                let subscribers = Subscribers(vec![known.clone()]);
+                let subscribers = Subscribers::new(known);
                 part.insert(name.into(), Channel { subscribers, queue: None });
                 self.count.fetch_add(1, Ordering::Relaxed);
             }
@@ -136,7 +102,7 @@ impl Channels {
         let mut part = self.part(name).lock();
         let Some(channel) = part.get_mut(name) else { return };
         channel.subscribers.remove(known);
-        if channel.subscribers.0.is_empty() {
+        if channel.subscribers.is_empty() {
             part.remove(name);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -150,7 +116,7 @@ impl Channels {
         }
         let mut part = self.part(name).lock();
         let Some(channel) = part.get_mut(name) else { return none };
-        let receivers = channel.subscribers.0.len();
+        let receivers = channel.subscribers.len();
         let mut message = Message::new(parts);
         let mut next = 0;
         if channel.queue.is_none() {
@@ -186,12 +152,12 @@ impl Channels {
     fn is_queued(&self, name: &[u8]) -> bool {
         let part = self.part(name).lock();
         let is_queued =
-            |channel: &Channel| channel.queue.is_some() || channel.subscribers.0.len() > AT_ONCE;
+            |channel: &Channel| channel.queue.is_some() || channel.subscribers.len() > AT_ONCE;
         part.get(name).is_some_and(is_queued)
     }
 
     fn subscribers(&self, name: &[u8]) -> usize {
-        self.part(name).lock().get(name).map_or(0, |channel| channel.subscribers.0.len())
+        self.part(name).lock().get(name).map_or(0, |channel| channel.subscribers.len())
     }
 }
 
@@ -220,7 +186,7 @@ impl Patterns {
             return false;
         }
         self.numbers.insert(pattern.into(), self.next);
-        self.all.insert(self.next, (pattern.into(), Subscribers(vec![known.clone()])));
+        self.all.insert(self.next, (pattern.into(), Subscribers::new(known)));
         self.next += 1;
         true
     }
@@ -229,7 +195,7 @@ impl Patterns {
         let Some(number) = self.numbers.get(pattern).copied() else { return };
         let Some((_, subscribers)) = self.all.get_mut(&number) else { return };
         subscribers.remove(known);
-        if subscribers.0.is_empty() {
+        if subscribers.is_empty() {
             self.all.remove(&number);
             self.numbers.remove(pattern);
         }
@@ -238,16 +204,16 @@ impl Patterns {
 
 /// A message whose delivery to the subscribers of a channel has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NameDelivery {
+struct NameDelivery {
     /// Number of subscribers.
-    pub(crate) receivers: usize,
+    receivers: usize,
     /// Its place in the channel's queue; `None`: all have it.
     ticket: Option<u64>,
 }
 
 /// A message in delivery to the subscribers of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PatternDelivery {
+struct PatternDelivery {
     /// The next pattern.
     next: u64,
     /// Number of its next subscriber.
@@ -256,25 +222,22 @@ pub(crate) struct PatternDelivery {
     /// another pattern.
     end: Option<u64>,
     /// Number of receivers so far.
-    pub(crate) receivers: usize,
+    receivers: usize,
 }
 
-/// A composed message.
-struct Message(Vec<u8>);
+/// A message in delivery: by PUBLISH, or by a keyspace event. Its owner continues it
+/// ([`Hub::go_on`]) until none remain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    kind: Kind,
+    by_name: NameDelivery,
+    by_pattern: PatternDelivery,
+}
 
-impl Message {
-    fn new(parts: &[&[u8]]) -> Message {
-        let mut bytes = Vec::new();
-        let mut reply = Reply::new(&mut bytes, Version::V2);
-        reply.push(parts.len());
-        parts.iter().for_each(|part| reply.bulk(part));
-        Message(bytes)
-    }
-
-    /// Its bytes in a version of the protocol. A push differs from an array by the first byte.
-    fn bytes(&mut self, version: Version) -> &[u8] {
-        self.0[0] = if version == Version::V3 { b'>' } else { b'*' };
-        &self.0
+impl Delivery {
+    /// Number of receivers so far.
+    pub(crate) fn receivers(&self) -> usize {
+        self.by_name.receivers + self.by_pattern.receivers
     }
 }
 
@@ -326,39 +289,36 @@ impl Hub {
         }
     }
 
-    /// Delivers a message to all subscribers of the channel, by name or by pattern. A receiver with
-    /// more than `limit` waiting bytes is disconnected.
-    pub(crate) fn publish(&self, channel: &[u8], payload: &[u8], limit: usize) {
-        let mut by_name = self.publish_by_name(Kind::Channel, channel, payload, limit);
-        while self.continue_by_name(Kind::Channel, &mut by_name, channel, limit) {}
-        let mut by_pattern = PatternDelivery::default();
-        while self.publish_by_pattern(&mut by_pattern, channel, payload, limit) {}
-    }
-
-    /// As `publish`, for the first subscribers by name only; [`Hub::continue_by_name`] and
-    /// [`Hub::publish_by_pattern`] continue. `kind` is `Channel` or `Shard`.
-    pub(crate) fn publish_by_name(
+    /// Delivers a message to the first subscribers of a channel; [`Hub::go_on`] continues. A
+    /// receiver with more than `limit` waiting bytes is disconnected. `kind` is `Channel` or
+    /// `Shard`.
+    pub(crate) fn begin(
         &self,
         kind: Kind,
         channel: &[u8],
         payload: &[u8],
         limit: usize,
-    ) -> NameDelivery {
+    ) -> Delivery {
         let word = if kind == Kind::Shard { &b"smessage"[..] } else { b"message" };
-        self.by_name(kind).send(channel, &[word, channel, payload], limit)
+        let by_name = self.by_name(kind).send(channel, &[word, channel, payload], limit);
+        Delivery { kind, by_name, by_pattern: PatternDelivery::default() }
     }
 
-    /// Delivers it to the next subscribers, after the messages before it. True: some remain.
-    pub(crate) fn continue_by_name(
+    /// Delivers it to the next subscribers: of the channel, after the messages before it, then of
+    /// patterns. False: none remain.
+    pub(crate) fn go_on(
         &self,
-        kind: Kind,
-        delivery: &mut NameDelivery,
+        delivery: &mut Delivery,
         channel: &[u8],
+        payload: &[u8],
         limit: usize,
     ) -> bool {
-        let send_next = |ticket: &u64| self.by_name(kind).send_next(channel, *ticket, limit);
-        delivery.ticket = delivery.ticket.filter(send_next);
-        delivery.ticket.is_some()
+        let Delivery { kind, by_name, by_pattern } = delivery;
+        let send_next = |ticket: &u64| self.by_name(*kind).send_next(channel, *ticket, limit);
+        by_name.ticket = by_name.ticket.filter(send_next);
+        by_name.ticket.is_some()
+            || *kind == Kind::Channel
+                && self.publish_by_pattern(by_pattern, channel, payload, limit)
     }
 
     /// Returns whether a message to `name` would be queued rather than delivered at once.
@@ -366,9 +326,9 @@ impl Hub {
         self.by_name(kind).is_queued(name)
     }
 
-    /// Delivers it to the subscribers of the next patterns, with about [`COMPARED`] byte
-    /// comparisons. True: some remain.
-    pub(crate) fn publish_by_pattern(
+    /// Delivers it to the subscribers of the next patterns, within about [`COMPARED`] steps. True:
+    /// some remain.
+    fn publish_by_pattern(
         &self,
         delivery: &mut PatternDelivery,
         channel: &[u8],
@@ -390,9 +350,9 @@ impl Hub {
             if *number != delivery.next {
                 delivery.subscriber = 0;
             }
-            compared += ENTRY + pattern.len() * channel.len();
+            compared += ENTRY;
             delivery.next = number + 1;
-            if !glob::matches(pattern, channel) {
+            if !glob::matches_counted(pattern, channel, &mut compared) {
                 continue;
             }
             let mut message = Message::new(&[&b"pmessage"[..], pattern, channel, payload]);

@@ -11,7 +11,8 @@
 
 use larder_proto::resp::{Args, Owned};
 
-use super::{ctx::Ctx, locks::KeptStripes};
+use super::{ctx::Ctx, locks::KeptStripes, shared::Face, untold::UntoldQueue};
+use crate::{object::Client, room::Held};
 
 /// Approximate length of a step in microseconds: the longest wait for others, per client with such
 /// a command.
@@ -56,10 +57,24 @@ pub(crate) struct Running {
     /// Its stripes.
     #[allow(dead_code)] // held only for its drop
     pub(crate) kept: Option<KeptStripes>,
+    /// Messages to be delivered before it goes on, and their memory.
+    pub(crate) untold: UntoldQueue,
+    pub(crate) held: Held,
     /// Time of its steps except the first.
     pub(crate) micros: u64,
     /// No answer is composed yet.
     pub(crate) is_silent: bool,
+}
+
+impl Running {
+    /// Takes the messages that a step has left, and charges them. A client without room for them
+    /// is closed; they are delivered all the same.
+    pub(super) fn take_untold(&mut self, face: &Face, client: &Client) {
+        self.untold.append(face.untold.take());
+        if !self.held.resize(self.untold.bytes()) {
+            client.kill();
+        }
+    }
 }
 
 impl Ctx<'_> {
@@ -72,13 +87,20 @@ impl Ctx<'_> {
         }
     }
 
-    /// Returns whether the time of this step is over. Call it after each small part of the work.
-    /// The first call of a command's first step starts the time.
+    /// Returns whether the time of this step is over, or messages wait to be delivered. Call it
+    /// after each small part of the work. The first call of a command's first step starts the time.
     pub(crate) fn is_over(&mut self) -> bool {
-        let now = self.face.clock.micros();
-        if self.face.until.get() == 0 {
-            self.face.until.set(now + STEP);
+        self.face.has_untold() || self.face.is_step_over()
+    }
+}
+
+impl Face {
+    /// Returns whether the time of this step is over.
+    pub(super) fn is_step_over(&self) -> bool {
+        let now = self.clock.micros();
+        if self.until.get() == 0 {
+            self.until.set(now + STEP);
         }
-        now >= self.face.until.get()
+        now >= self.until.get()
     }
 }

@@ -66,6 +66,13 @@ pub(crate) struct Text {
     pub(crate) lib_version: Vec<u8>,
 }
 
+impl Text {
+    /// Bytes of the names.
+    pub(crate) fn bytes(&self) -> usize {
+        self.name.len() + self.user.len() + self.lib_name.len() + self.lib_version.len()
+    }
+}
+
 impl Default for Text {
     fn default() -> Self {
         Self {

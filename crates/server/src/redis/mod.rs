@@ -11,7 +11,8 @@
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
 //! | `job.rs` | commands in steps |
-//! | `hub.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | messages between clients |
+//! | `hub.rs`, `subscribers.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | messages between clients |
+//! | `untold.rs` | messages in delivery, in the steps after a command |
 //! | `attention.rs` | flags that tell which messages anybody wants |
 //! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | data of CONFIG, INFO and SLOWLOG |
 
@@ -42,9 +43,11 @@ mod shared;
 mod slowlog;
 mod state;
 mod stats;
+mod subscribers;
 #[cfg(test)]
 mod tests;
 mod tracking;
+mod untold;
 mod watched;
 
 pub(crate) use counters::Counters;

@@ -24,6 +24,9 @@ const SHOWN: usize = 4096;
 /// Length of a line in bytes from which further arguments are only counted.
 const LINE: usize = 64 * 1024;
 
+/// Maximum of monitors: a line of up to 70 KB is copied for all of them at once.
+const MONITORS: usize = 64;
+
 /// Clients that sent MONITOR. One per process.
 #[derive(Default)]
 pub(crate) struct Monitors(RwLock<Vec<Arc<Known>>>);
@@ -37,9 +40,13 @@ pub(crate) fn monitor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
         // Redis does not answer it either.
         return;
     }
+    let mut all = ctx.shared.monitors.0.write();
+    if all.len() >= MONITORS {
+        drop(all);
+        return ctx.reply().error("ERR too many clients in MONITOR");
+    }
     known.raise(letter::MONITOR);
     ctx.conn.settle();
-    let mut all = ctx.shared.monitors.0.write();
     all.push(known);
     attention::set(ctx.shared, attention::MONITOR, true);
     drop(all);

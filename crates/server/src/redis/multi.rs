@@ -26,11 +26,15 @@ use super::{
 const TOO_LARGE: &str = "OOM the transaction is too large";
 /// Maximum of a transaction's commands in bytes; a longer one is refused as a whole.
 const QUEUE: usize = 256 << 20;
+/// Maximum of one command of a transaction in bytes: it is copied at once.
+const COMMAND: usize = 4 << 20;
 /// Maximum of commands in a transaction: dropping them all at once (DISCARD) takes a few
 /// milliseconds.
 const COMMANDS: usize = 1 << 16;
 /// Maximum of watched keys per connection: EXEC compares them all at once.
 const WATCHES: usize = 1 << 12;
+/// The same in bytes: keys of 16 KiB that begin alike would be compared for tens of milliseconds.
+const WATCHED_BYTES: usize = 2 << 20;
 
 /// A connection's transaction.
 #[derive(Default)]
@@ -79,8 +83,10 @@ fn look(store: &Store, ns: Namespace, key: &[u8], now: Ms) -> Option<Seen> {
 
 /// Queues a command.
 pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut Reply<'_>) {
-    conn.multi.bytes += args.owned_size() + size_of::<(Found, Owned)>();
-    if conn.multi.bytes > QUEUE || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
+    let bytes = args.owned_size() + size_of::<(Found, Owned)>();
+    conn.multi.bytes += bytes;
+    let is_large = bytes > COMMAND || conn.multi.bytes > QUEUE;
+    if is_large || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
         fail(conn);
         conn.multi.queue = Vec::new();
         conn.multi.bytes = 0;
@@ -145,6 +151,9 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         }
         // In the list, in its watch, and in the table of watched keys.
         let bytes = 3 * (key.len() + ENTRY);
+        if ctx.conn.multi.watched_bytes + bytes > WATCHED_BYTES {
+            return ctx.reply().error("ERR the watched keys are too long");
+        }
         ctx.conn.multi.watched_bytes += bytes;
         if !ctx.conn.hold() {
             ctx.conn.multi.watched_bytes -= bytes;

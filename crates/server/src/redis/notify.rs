@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use larder_proto::resp::number;
 
-use super::{ctx::Class, shared::Shared};
+use super::{ctx::Class, shared::Shared, untold::Untold};
 
 /// `K`: to `__keyspace@<db>__:<key>`.
 const KEYSPACE: u32 = 1;
@@ -69,21 +69,21 @@ fn bit(class: Class) -> u32 {
     }
 }
 
-/// Publishes an event on a key, if configured.
-pub(crate) fn event(shared: &Shared, class: Class, event: &str, db: u8, key: &[u8]) {
+/// The messages of an event on a key, as configured.
+pub(crate) fn event(
+    shared: &Shared,
+    class: Class,
+    event: &str,
+    db: u8,
+    key: &[u8],
+) -> impl Iterator<Item = Untold> {
     let wanted = shared.config.events.load(Relaxed);
-    if wanted & bit(class) == 0 {
-        return;
-    }
-    let limit = shared.config.mail_limit();
-    if wanted & KEYSPACE != 0 {
-        let channel = channel("__keyspace@", db, key);
-        shared.hub.publish(&channel, event.as_bytes(), limit);
-    }
-    if wanted & KEYEVENT != 0 {
-        let channel = channel("__keyevent@", db, event.as_bytes());
-        shared.hub.publish(&channel, key, limit);
-    }
+    let wanted = if wanted & bit(class) == 0 { 0 } else { wanted };
+    let of_key = (wanted & KEYSPACE != 0)
+        .then(|| Untold::event(channel("__keyspace@", db, key), event.as_bytes().to_vec()));
+    let of_event = (wanted & KEYEVENT != 0)
+        .then(|| Untold::event(channel("__keyevent@", db, event.as_bytes()), key.to_vec()));
+    of_key.into_iter().chain(of_event)
 }
 
 fn channel(prefix: &str, db: u8, name: &[u8]) -> Vec<u8> {

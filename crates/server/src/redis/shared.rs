@@ -40,6 +40,7 @@ use super::{
     slowlog::Slowlog,
     stats::Baseline,
     tracking::Tracking,
+    untold::UntoldQueue,
     watched::Watched,
 };
 
@@ -164,11 +165,14 @@ impl Shared {
             Cause::Expired => (Class::Expired, "expired"),
             _ => (Class::Evicted, "evicted"),
         };
-        if attention::any(self, attention::TRACKING) {
-            self.tracking.invalidate(self, gone.key, None);
+        if attention::any(self, attention::TRACKING)
+            && let Some(untold) = self.tracking.invalidate(gone.key, None)
+        {
+            self.tell_removed(untold);
         }
         if attention::any(self, attention::EVENTS) {
-            notify::event(self, class, event, db, gone.key);
+            notify::event(self, class, event, db, gone.key)
+                .for_each(|untold| self.tell_removed(untold));
         }
     }
 
@@ -216,6 +220,8 @@ pub(crate) struct Face {
     pub(crate) firsts: Firsts,
     /// The hint of the current command's key, if it was looked up ahead.
     pub(crate) hint: Cell<Option<Hint>>,
+    /// Messages that the current command leaves to be delivered in later steps.
+    pub(crate) untold: RefCell<UntoldQueue>,
     /// End of the current step's time in microseconds; 0: it has just begun.
     pub(crate) until: Cell<u64>,
     /// Time of the current turn.
@@ -239,6 +245,7 @@ impl Face {
             ahead: RefCell::default(),
             firsts: Firsts::default(),
             hint: Cell::default(),
+            untold: RefCell::default(),
             until: Cell::default(),
             turn_time: TurnTime::default(),
             handlers: dispatch::handlers(),

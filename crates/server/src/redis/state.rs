@@ -123,7 +123,7 @@ pub(crate) struct Conn {
     pub(crate) last: Last,
     /// Executed commands, for sampling their time.
     pub(crate) turns: u32,
-    /// Memory of its transaction, watched keys and subscriptions, if they are many.
+    /// Memory of its transaction, watched keys, subscriptions and names, if they are many.
     held: Option<Box<Held>>,
 }
 
@@ -156,9 +156,9 @@ impl Conn {
 
     /// Charges its memory. False: there is no room.
     pub(crate) fn hold(&mut self) -> bool {
-        let bytes = (self.multi.bytes() + self.subscriptions.bytes + self.tracks.bytes) as u64
-            / STEP
-            * STEP;
+        let names = self.known.text.lock().bytes();
+        let lists = self.multi.bytes() + self.subscriptions.bytes + self.tracks.bytes;
+        let bytes = (lists + names) as u64 / STEP * STEP;
         if bytes == 0 {
             self.held = None;
             return true;

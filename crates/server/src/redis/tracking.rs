@@ -7,7 +7,8 @@
 //! this module ([`super::attention`]).
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap, hash_map},
+    ops::Bound,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -21,6 +22,8 @@ use super::{
     attention,
     known::{Known, flag},
     shared::Shared,
+    subscribers::Subscribers,
+    untold::Untold,
 };
 
 /// Locked parts of the table.
@@ -38,8 +41,9 @@ const SHARE: u64 = 8;
 /// Channel of invalidations for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// A prefix and its clients.
-type PrefixClients = (Box<[u8]>, Vec<Arc<Known>>);
+/// Receivers of an invalidation, and tracked keys dropped, in one step: some half a millisecond.
+const AT_ONCE: usize = 512;
+const DROPPED: usize = 4096;
 
 type Part = HashMap<Box<[u8]>, Vec<u64>>;
 
@@ -51,7 +55,7 @@ pub(crate) struct Tracking {
     /// Bytes of the keys and their entries.
     bytes: AtomicUsize,
     /// BCAST: prefixes, and the clients that track all keys with them.
-    prefixes: RwLock<Vec<PrefixClients>>,
+    prefixes: RwLock<BTreeMap<Box<[u8]>, Subscribers>>,
     /// Number of tracking clients.
     clients: AtomicUsize,
 }
@@ -75,7 +79,7 @@ impl Tracking {
     /// Starts tracking for a client, with prefixes in the mode BCAST.
     pub(crate) fn enter(&self, shared: &Shared, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
         let mut all = self.prefixes.write();
-        add(&mut all, known, prefixes);
+        prefixes.iter().for_each(|prefix| add(&mut all, known, prefix));
         // Counted under the lock, so that the last client to leave and the next one to come cannot
         // interleave.
         self.clients.fetch_add(1, Relaxed);
@@ -84,21 +88,41 @@ impl Tracking {
 
     /// Adds prefixes to a client that tracks already.
     pub(crate) fn add_prefixes(&self, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
-        add(&mut self.prefixes.write(), known, prefixes);
+        let mut all = self.prefixes.write();
+        prefixes.iter().for_each(|prefix| add(&mut all, known, prefix));
     }
 
-    /// Ends tracking for a client. Its entries are dropped later.
-    pub(crate) fn leave(&self, shared: &Shared, known: &Known) {
+    /// Ends tracking for a client with these prefixes. Its entries are dropped later.
+    pub(crate) fn leave(&self, shared: &Shared, known: &Known, prefixes: &[Box<[u8]>]) {
         let mut all = self.prefixes.write();
-        all.iter_mut().for_each(|(_, clients)| clients.retain(|other| other.id() != known.id()));
-        all.retain(|(_, clients)| !clients.is_empty());
+        for prefix in prefixes {
+            let Some(clients) = all.get_mut(prefix) else { continue };
+            clients.remove(known);
+            if clients.is_empty() {
+                all.remove(prefix);
+            }
+        }
         if self.clients.fetch_sub(1, Relaxed) == 1 {
             attention::set(shared, attention::TRACKING, false);
         }
     }
 
-    /// Records that a client is about to read a key that it may cache.
-    pub(crate) fn remember(&self, shared: &Shared, key: &[u8], id: u64) {
+    /// Records that a client is about to read a key that it may cache. Returns the invalidations of
+    /// keys that were dropped for it.
+    pub(super) fn remember(
+        &self,
+        shared: &Shared,
+        key: &[u8],
+        id: u64,
+    ) -> impl Iterator<Item = Untold> + use<> {
+        self.record(shared, key, id).into_iter().map(|(key, ids)| {
+            let receivers = ids.into_iter().map(|id| (id, false)).collect::<Vec<_>>().into_iter();
+            Untold::Invalidation(Invalidation { key, writer: None, receivers })
+        })
+    }
+
+    /// As `remember`: returns the dropped keys with their clients.
+    fn record(&self, shared: &Shared, key: &[u8], id: u64) -> Vec<(Box<[u8]>, Vec<u64>)> {
         let mut dropped = Vec::new();
         {
             let mut part = self.part(key).lock();
@@ -108,7 +132,7 @@ impl Tracking {
                     ids.push(id);
                     self.items.fetch_add(1, Relaxed);
                 }
-                return;
+                return dropped;
             }
             // Keys of the same part make room. If there are none, this key is not recorded but
             // invalidated.
@@ -126,10 +150,10 @@ impl Tracking {
             }
             self.items.fetch_add(1, Relaxed);
         }
-        for (key, ids) in dropped {
+        for (_, ids) in &dropped {
             self.items.fetch_sub(ids.len(), Relaxed);
-            ids.iter().for_each(|id| self.invalidate_for_id(shared, *id, Some(&key), None));
         }
+        dropped
     }
 
     /// Returns whether the table has no room for one more key.
@@ -160,44 +184,26 @@ impl Tracking {
         }
     }
 
-    /// Sends invalidations for a key that was changed or removed. `writer`: the client that did it.
-    pub(crate) fn invalidate(&self, shared: &Shared, key: &[u8], writer: Option<u64>) {
-        for (prefix, clients) in self.prefixes.read().iter() {
-            if key.starts_with(prefix) {
-                clients
-                    .iter()
-                    .for_each(|known| send_invalidation(shared, known, Some(key), writer));
+    /// The invalidation of a key that was changed or removed, if a client tracks it. `writer`: the
+    /// client that did it.
+    pub(super) fn invalidate(&self, key: &[u8], writer: Option<u64>) -> Option<Untold> {
+        let mut receivers = Vec::new();
+        {
+            let prefixes = self.prefixes.read();
+            for clients in clients_of(&prefixes, key) {
+                receivers.extend(clients.ids().map(|id| (id, true)));
             }
         }
         let ids = self.part(key).lock().remove(key);
         if let Some(ids) = ids {
             self.count_removed(key);
             self.items.fetch_sub(ids.len(), Relaxed);
-            ids.iter().for_each(|id| self.invalidate_for_id(shared, *id, Some(key), writer));
+            receivers.extend(ids.into_iter().map(|id| (id, false)));
         }
-    }
-
-    /// Sends all clients an invalidation of all keys (FLUSHDB, FLUSHALL).
-    pub(crate) fn flush(&self, shared: &Shared) {
-        for part in &self.parts {
-            let mut part = part.lock();
-            part.keys().for_each(|key| self.count_removed(key));
-            self.items.fetch_sub(part.values().map(Vec::len).sum(), Relaxed);
-            part.clear();
-        }
-        for known in shared.registry.list() {
-            if known.has(flag::TRACKING) {
-                send_invalidation(shared, &known, None, None);
-            }
-        }
-    }
-
-    fn invalidate_for_id(&self, shared: &Shared, id: u64, key: Option<&[u8]>, writer: Option<u64>) {
-        let Some(known) = shared.registry.get(id) else { return };
-        // The client may have ended tracking since, or changed to BCAST.
-        if known.has(flag::TRACKING) && !known.has(flag::BROADCAST) {
-            send_invalidation(shared, &known, key, writer);
-        }
+        (!receivers.is_empty()).then(|| {
+            let receivers = receivers.into_iter();
+            Untold::Invalidation(Invalidation { key: key.into(), writer, receivers })
+        })
     }
 
     /// Number of keys, entries for clients, prefixes, and tracking clients.
@@ -207,13 +213,108 @@ impl Tracking {
     }
 }
 
-fn add(all: &mut Vec<PrefixClients>, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
-    for prefix in prefixes {
-        match all.iter_mut().find(|(other, _)| other == prefix) {
-            Some((_, clients)) => clients.push(known.clone()),
-            None => all.push((prefix.clone(), vec![known.clone()])),
+/// A changed key in delivery to the clients that may cache it.
+pub(crate) struct Invalidation {
+    key: Box<[u8]>,
+    writer: Option<u64>,
+    /// Numbers of the clients, and whether each tracks a prefix (BCAST) of the key.
+    receivers: std::vec::IntoIter<(u64, bool)>,
+}
+
+impl Invalidation {
+    /// Sends it to the next clients. False: none remain.
+    pub(super) fn step(&mut self, shared: &Shared) -> bool {
+        for (id, broadcast) in self.receivers.by_ref().take(AT_ONCE) {
+            let Some(known) = shared.registry.get(id) else { continue };
+            // The client may have ended tracking since, or changed its mode.
+            if known.has(flag::TRACKING) && known.has(flag::BROADCAST) == broadcast {
+                send_invalidation(shared, &known, Some(&self.key), self.writer);
+            }
         }
+        self.receivers.len() > 0
     }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.key.len() + self.receivers.len() * size_of::<(u64, bool)>()
+    }
+}
+
+/// The invalidation of all keys (FLUSHDB, FLUSHALL): the table is emptied, then all clients that
+/// track keys are told.
+#[derive(Default)]
+pub(crate) struct Forget {
+    /// The next part of the table.
+    part: usize,
+    /// Keys of the last one that are still to be dropped.
+    keys: Option<hash_map::IntoIter<Box<[u8]>, Vec<u64>>>,
+    /// Numbers of the clients.
+    receivers: Option<std::vec::IntoIter<u64>>,
+}
+
+impl Forget {
+    /// Performs the next step. False: none remains.
+    pub(super) fn step(&mut self, shared: &Shared) -> bool {
+        let tracking = &shared.tracking;
+        if let Some(keys) = &mut self.keys {
+            for (key, ids) in keys.take(DROPPED) {
+                tracking.count_removed(&key);
+                tracking.items.fetch_sub(ids.len(), Relaxed);
+            }
+            if keys.len() == 0 {
+                self.keys = None;
+            }
+            return true;
+        }
+        if let Some(part) = tracking.parts.get(self.part) {
+            self.keys = Some(std::mem::take(&mut *part.lock()).into_iter());
+            self.part += 1;
+            return true;
+        }
+        let receivers = self.receivers.get_or_insert_with(|| {
+            let tracks = |known: &Arc<Known>| known.has(flag::TRACKING).then(|| known.id());
+            shared.registry.list().iter().filter_map(tracks).collect::<Vec<_>>().into_iter()
+        });
+        for id in receivers.take(AT_ONCE) {
+            if let Some(known) = shared.registry.get(id).filter(|known| known.has(flag::TRACKING)) {
+                send_invalidation(shared, &known, None, None);
+            }
+        }
+        receivers.len() > 0
+    }
+}
+
+fn add(all: &mut BTreeMap<Box<[u8]>, Subscribers>, known: &Arc<Known>, prefix: &[u8]) {
+    match all.get_mut(prefix) {
+        Some(clients) => clients.add(known),
+        None => drop(all.insert(prefix.into(), Subscribers::new(known))),
+    }
+}
+
+/// The clients of all prefixes of `key`, the longest prefix first. Costs a look-up for each prefix,
+/// and one for each other that shares a beginning with it.
+fn clients_of<'a>(
+    all: &'a BTreeMap<Box<[u8]>, Subscribers>,
+    key: &'a [u8],
+) -> impl Iterator<Item = &'a Subscribers> {
+    // Prefixes of the key that are longer than this were seen.
+    let mut rest = Some(key);
+    std::iter::from_fn(move || {
+        loop {
+            let upto = (Bound::Unbounded, Bound::Included(rest?));
+            let Some((last, clients)) = all.range::<[u8], _>(upto).next_back() else {
+                rest = None;
+                return None;
+            };
+            // The last name not behind the key: prefixes of the key that are longer than what the
+            // two share would lie between them.
+            let shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
+            if shared == last.len() {
+                rest = shared.checked_sub(1).map(|shorter| &key[..shorter]);
+                return Some(clients);
+            }
+            rest = Some(&key[..shared]);
+        }
+    })
 }
 
 /// Sends an invalidation to one client; without a key: of all keys.
@@ -266,4 +367,36 @@ fn message(version: Version, key: Option<&[u8]>) -> Vec<u8> {
         None => reply.null(),
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Clients, Peer};
+
+    #[test]
+    fn a_key_finds_all_of_its_prefixes() {
+        let clients = Clients::default();
+        let known = || Arc::new(Known::new(clients.enter(Peer::Unix, "here", 0), 0));
+        let mut all = BTreeMap::new();
+        let prefixes = ["", "a", "ab", "abc", "abd", "ac", "b", "user:", "user:1", "user:12"];
+        let numbers: HashMap<&str, u64> = prefixes
+            .iter()
+            .map(|prefix| {
+                let known = known();
+                add(&mut all, &known, prefix.as_bytes());
+                (*prefix, known.id())
+            })
+            .collect();
+        for key in ["", "a", "abce", "abde", "abz", "ad", "c", "user:1", "user:123", "user:2", "us"]
+        {
+            let found: Vec<u64> =
+                clients_of(&all, key.as_bytes()).flat_map(Subscribers::ids).collect();
+            let mut expected: Vec<&str> =
+                prefixes.iter().copied().filter(|prefix| key.starts_with(prefix)).collect();
+            expected.sort_by_key(|prefix| usize::MAX - prefix.len());
+            let expected: Vec<u64> = expected.iter().map(|prefix| numbers[prefix]).collect();
+            assert_eq!(found, expected, "{key}");
+        }
+    }
 }

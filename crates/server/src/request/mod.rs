@@ -2,11 +2,12 @@
 //! the one that has.
 
 pub(crate) mod journal;
+pub(crate) mod limits;
 pub(crate) mod pages;
 pub(crate) mod purge;
 mod purge_history;
 pub(crate) mod route;
-mod stalls;
+pub(crate) mod stalls;
 
 use std::{
     cell::Cell,
@@ -23,7 +24,7 @@ use larder_proto::{
 
 use crate::{
     clock::Ms,
-    counters::Timed,
+    counters::{Software, Timed},
     net::tls::{Client, ClientCertificate, Negotiated},
     request::{
         pages::{Config, Pages},
@@ -40,6 +41,12 @@ pub(crate) struct RequestStats {
     pub(crate) site: Cell<u16>,
     /// Why memory could not answer it. None: it did, or nothing was looked up.
     pub(crate) forward_reason: Cell<Option<Forward>>,
+    /// Why its answer is not stored, or the request is passed.
+    pub(crate) detail: Cell<Option<&'static str>>,
+    /// The software that its answer shows, looked for where the answer is not stored.
+    pub(crate) software: Cell<Option<Software>>,
+    /// The value of Vary of an answer for which only others were stored.
+    pub(crate) varies: Cell<Option<Vec<u8>>>,
     /// The outcome that a miss is counted as.
     pub(crate) miss: Cell<Option<Outcome>>,
     /// The outcome that it was counted as; None: it is not counted yet.
@@ -304,6 +311,12 @@ impl<'a, 'r> Request<'a, 'r> {
     /// Max-Forwards (RFC 9110 section 7.6.2).
     pub(crate) fn max_forwards(&self) -> Option<u32> {
         std::str::from_utf8(self.head.fields.get("max-forwards")?).ok()?.parse().ok()
+    }
+
+    /// The request has cookies by which a page may differ, although it does not say so.
+    #[inline]
+    pub(crate) fn counts_cookies(&self, policy: &RulePolicy) -> bool {
+        self.head.known.cookie().is_some() && policy.counts_cookies(self.head.fields.all("cookie"))
     }
 
     /// The client wants nothing kept of this, and that counts here.

@@ -12,24 +12,27 @@ use std::{
 
 use larder_proto::{http::RequestHead, http2, http3};
 use larder_store::Store;
+use rustix::process::{Resource, getrlimit};
 
 use crate::{
     access_log::{Logger, live::LiveLog},
     acme::Acme,
     clock::Clock,
     counters::Counters,
-    counters::Sites,
-    origin::{Group, Groups},
-    page::{flight::Flights, writer::PageWriter},
+    counters::{Findings, Sites},
+    net::sendfile::Budget,
+    origin::{Group, Groups, KeptFiles, Watcher},
+    page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
+        limits::Limits,
         purge::{self, Purger},
         stalls::Stalls,
     },
     room::Room,
     settings::{HttpsSettings, OriginGroup, RulePolicy, Settings, Site},
     trace::{TraceIds, Tracer, Tracing},
-    wire::h1::HitLines,
+    wire::{file::FileLines, h1::HitLines},
 };
 
 /// The shared state of all workers' HTTP side.
@@ -43,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) room: Arc<Room>,
     /// Clients that stand still and hold a connection to an origin.
     pub(crate) stalls: Stalls,
+    /// Connections of each client, where they are limited.
+    pub(crate) clients: Stalls,
+    /// Requests of each client, where they are limited.
+    pub(crate) limits: Limits,
     /// Names this process in CDN-Loop (RFC 8586).
     pub(crate) loop_id: String,
     /// Random start, then counted up: no two are alike, and nobody outside can tell them.
@@ -53,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// The latest purges.
     pub(crate) purges: purge::History,
+    /// Why requests were not answered from memory.
+    pub(crate) findings: Findings,
     /// Where requests are shown as they end; set before the workers start, where there is an admin
     /// interface.
     pub(crate) live: OnceLock<Arc<LiveLog>>,
@@ -62,6 +71,10 @@ pub(crate) struct Shared {
     pub(crate) https_port: OnceLock<u16>,
     /// Open challenges of ACME.
     pub(crate) acme: Arc<Acme>,
+    /// Makes the compressed forms of pages.
+    pub(crate) compressor: Compressor,
+    /// Changes of files of this machine.
+    watcher: Arc<Watcher>,
 }
 
 impl Shared {
@@ -76,6 +89,8 @@ impl Shared {
         Arc::new(Self {
             room,
             stalls: Stalls::default(),
+            clients: Stalls::default(),
+            limits: Limits::default(),
             flights: Flights::new(),
             open: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -85,10 +100,13 @@ impl Shared {
             tracing,
             groups: Groups::default(),
             purges: purge::History::default(),
+            findings: Findings::default(),
             live: OnceLock::new(),
             remote,
             https_port: OnceLock::new(),
             acme: Arc::default(),
+            compressor: Compressor::default(),
+            watcher: Watcher::new(),
         })
     }
 
@@ -119,6 +137,8 @@ const ALTERNATIVE_SECONDS: u32 = 86_400;
 pub(crate) struct Config {
     pub(crate) settings: Arc<Settings>,
     pub(crate) hit_lines: HitLines,
+    /// The same of answers from files of this machine.
+    pub(crate) file_lines: FileLines,
     /// Limits of connections of HTTP/2 from now on.
     pub(crate) http2: Arc<http2::Limits>,
     /// The same of HTTP/3.
@@ -169,7 +189,18 @@ impl Config {
         let first = |https: &HttpsSettings| https.redirect || https.acme.is_some();
         let looks_first = settings.https.as_ref().is_some_and(first)
             || settings.sites.iter().any(|site| site.client_auth.is_some());
-        Self { hit_lines, http2, http3, alt_svc, looks_first, counted, settings, origins }
+        let file_lines = FileLines::new(http);
+        Self {
+            hit_lines,
+            file_lines,
+            http2,
+            http3,
+            alt_svc,
+            looks_first,
+            counted,
+            settings,
+            origins,
+        }
     }
 
     /// The site that answers for a host, and its place among the counters.
@@ -199,10 +230,17 @@ pub(crate) struct Pages {
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Rc<Remote>>,
     pub(crate) tracer: Option<Tracer>,
+    /// Files of this machine, ready to be sent.
+    pub(crate) files: KeptFiles,
     config: RefCell<Rc<Config>>,
     /// It looks after the origins.
     watches: Cell<bool>,
+    /// Compressed forms sent so far.
+    forms_sent: Cell<u32>,
 }
+
+/// One of so many requests for compressed forms is counted as demand.
+const FORM_SAMPLE: u32 = 64;
 
 impl Pages {
     pub(crate) fn new(
@@ -213,6 +251,7 @@ impl Pages {
         settings: Arc<Settings>,
         remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
+        let files = kept_files(&settings, &counters, &shared);
         let config = Rc::new(Config::new(settings, &counters, &shared, None));
         let tracer = shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce()));
         Rc::new(Self {
@@ -222,8 +261,10 @@ impl Pages {
             counters,
             remote,
             tracer,
+            files,
             config: RefCell::new(config),
             watches: Cell::new(false),
+            forms_sent: Cell::new(0),
         })
     }
 
@@ -244,6 +285,7 @@ impl Pages {
             config.watch_origins();
         }
         *self.config.borrow_mut() = Rc::new(config);
+        self.shared.findings.forget();
     }
 
     /// Writes pages.
@@ -256,6 +298,13 @@ impl Pages {
         Purger::new(self.writer(), self.shared.remote.as_deref(), soft)
     }
 
+    /// Counts a compressed form that is sent. True: its demand is to be reported.
+    pub(crate) fn samples_form(&self) -> bool {
+        let sent = self.forms_sent.get().wrapping_add(1);
+        self.forms_sent.set(sent);
+        sent.is_multiple_of(FORM_SAMPLE)
+    }
+
     /// A number that no other call returns.
     pub(crate) fn nonce(&self) -> u64 {
         self.shared.nonce()
@@ -266,4 +315,19 @@ impl Pages {
     pub(crate) fn trace_of(&self, head: &RequestHead<'_>) -> Option<TraceIds> {
         self.tracer.as_ref()?.begin(head.known.traceparent())
     }
+}
+
+/// Divisor of the process's limit of open files: the kept files of all workers take that part of it
+/// at the most, clients come first.
+const PART_OF_FILES: u64 = 4;
+
+/// One worker's files of this machine, within its part of the memory and of the descriptors.
+fn kept_files(settings: &Settings, counters: &Counters, shared: &Shared) -> KeptFiles {
+    let workers = settings.threads;
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / PART_OF_FILES;
+    let files = usize::try_from(allowed).unwrap_or(usize::MAX).min(settings.http.open_files);
+    let limit = (settings.file_memory() / workers as u64, files / workers);
+    let (memory, open) = (counters.file_memory.clone(), counters.open_files.clone());
+    let budget = Budget::new(limit, memory, open);
+    KeptFiles::new(budget, shared.nonce(), shared.watcher.clone())
 }

@@ -71,7 +71,8 @@ pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal>
     let fields = head.fields;
     let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| fields.all(name).any(test);
     // A purge means the page that a GET would get.
-    let method = if head.method == Method::Purge { "GET" } else { head.method.as_str() };
+    let purges = purges(head.method, site);
+    let method = if purges { "GET" } else { head.method.as_str() };
     let policy = site.policy(&RuleView { method, path, any: &any });
     let confined = policy.handling.as_ref().is_some_and(|handling| handling.confines());
     if confined && has_dot_segment(path.as_bytes()) {
@@ -82,14 +83,20 @@ pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal>
     let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(0);
     key::write_key(&mut key, request.scheme(), host, port, path.as_bytes());
     request.write_behind(&policy, &mut key);
-    let way = way(request, &policy);
+    let way = if purges { Way::Purge } else { way(request, &policy) };
     Ok(Route { site: Cow::Borrowed(site), policy, path, key, way })
+}
+
+/// Whether the method purges: PURGE, and the BAN of plugins for Varnish, where somebody may purge.
+/// Elsewhere BAN is the site's own.
+fn purges(method: Method<'_>, site: &Site) -> bool {
+    let permitted = || !site.purge.from.is_empty() || site.purge.token.is_some();
+    method == Method::Purge || (method == Method::Other("BAN") && permitted())
 }
 
 fn way(request: &Request<'_, '_>, policy: &RulePolicy) -> Way {
     let head = request.head;
     match head.method {
-        Method::Purge => return Way::Purge,
         Method::Get | Method::Head => {}
         _ => return Way::Pass(Forward::Method),
     }

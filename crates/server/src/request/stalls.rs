@@ -1,27 +1,30 @@
-//! Clients that stand still and hold a connection to an origin meanwhile, by address.
+//! What clients of one address hold at once: answers that stand still and hold a connection to an
+//! origin, connections.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
-    sync::Arc,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
+
+use super::limits::network;
 
 /// Answers that clients of one address (of IPv6, of one network of 64 bits) may let stand still.
 const PER_CLIENT: usize = 32;
 
-/// Counts answers that stand still, over all workers.
+/// Counts by address, over all workers. As many as are counted are kept.
 #[derive(Clone, Default)]
 pub(crate) struct Stalls(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 impl Stalls {
     /// One more of this address, until the result is dropped. None: it is one too many.
     pub(crate) fn enter(&self, client: IpAddr) -> Option<Stall> {
-        let client = network(client);
+        self.enter_up_to(network(client, 32, 64), PER_CLIENT)
+    }
+
+    /// The same of this network, of which there may be `most`.
+    pub(crate) fn enter_up_to(&self, client: IpAddr, most: usize) -> Option<Stall> {
         let mut stalls = self.0.lock();
         let count = stalls.entry(client).or_default();
-        if *count >= PER_CLIENT {
+        if *count >= most {
             return None;
         }
         *count += 1;
@@ -30,7 +33,7 @@ impl Stalls {
     }
 }
 
-/// An answer that stands still.
+/// One that is counted.
 pub(crate) struct Stall(Stalls, IpAddr);
 
 impl Drop for Stall {
@@ -42,14 +45,5 @@ impl Drop for Stall {
                 stalls.remove(&self.1);
             }
         }
-    }
-}
-
-fn network(client: IpAddr) -> IpAddr {
-    match client {
-        IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
-            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into()
-        }
-        other => other,
     }
 }

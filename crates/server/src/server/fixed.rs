@@ -8,12 +8,15 @@ use crate::settings::{FaceTls, Listen, MemcachedSettings, RedisSettings, Setting
 pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
     let changed = [
         ("memory", new.memory != old.memory),
+        ("user and group", new.identity != old.identity),
+        ("control", new.control != old.control),
         ("threads", new.threads != old.threads),
         ("http.listen", new.http.listen != old.http.listen),
         ("https.listen", https_listen(new) != https_listen(old)),
         ("https.http3", http3(new) != http3(old)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
+        ("http.open_files", new.http.open_files != old.http.open_files),
         ("http.access_log", new.access_log != old.access_log),
         ("http.floor and http.ceiling", new.pages != old.pages),
         ("tracing", new.tracing != old.tracing),

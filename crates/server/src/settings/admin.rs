@@ -28,6 +28,21 @@ pub struct AdminSettings {
 }
 
 impl AdminSettings {
+    /// An interface without an address: for the control socket alone.
+    pub fn unlisted(name: String) -> AdminSettings {
+        AdminSettings {
+            listen: Vec::new(),
+            tls: None,
+            token: None,
+            hosts: Vec::new(),
+            read: ReadAccess::Token,
+            name,
+            monkey_api: false,
+            connections: 4,
+            page_size: 16 << 20,
+        }
+    }
+
     /// Whether only this machine can reach it.
     pub fn is_local(&self) -> bool {
         let local = |listen: &Listen| match listen {

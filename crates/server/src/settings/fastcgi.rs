@@ -15,8 +15,6 @@ use super::TreeSettings;
 /// An application that speaks FastCGI, in the Responder role.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FastCgiSettings {
-    /// Its unix socket; None: it is reached by TCP.
-    pub socket: Option<PathBuf>,
     /// The files that its scripts are among. None: the application knows its paths itself, and is
     /// sent every request.
     pub tree: Option<Arc<TreeSettings>>,

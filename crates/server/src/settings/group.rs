@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::OriginSettings;
+use super::{OriginScheme, OriginSettings, TreeSettings};
 
 /// The servers that answer for one origin. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,15 @@ impl OriginGroup {
             retry_status: vec![500, 502, 503, 504],
             check: None,
             resolve: None,
+        }
+    }
+
+    /// The files of this machine that answer, if nothing else does.
+    pub(crate) fn files(&self) -> Option<&Arc<TreeSettings>> {
+        let [member] = &self.members[..] else { return None };
+        match &member.origin.scheme {
+            OriginScheme::Files(tree) => Some(tree),
+            OriginScheme::Http | OriginScheme::Https(_) | OriginScheme::FastCgi(_) => None,
         }
     }
 

@@ -82,6 +82,11 @@ impl Handling {
             || self.response_fields.is_some()
     }
 
+    /// Whether requests or answers have other fields than those of the client and of the origin.
+    pub(crate) fn edits(&self) -> bool {
+        self.request_fields.is_some() || self.response_fields.is_some()
+    }
+
     /// Notes whether the condition of its rule looks at more than a key has.
     pub(crate) fn under(&mut self, unkeyed: bool) {
         self.unkeyed = unkeyed && self.changes();

@@ -1,6 +1,6 @@
 //! One server of an origin.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use larder_proto::proxy_protocol;
 
@@ -9,9 +9,9 @@ use super::{FastCgiSettings, OriginTls, TreeSettings};
 /// The protocol of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginScheme {
-    /// HTTP/1.1 over TCP.
+    /// HTTP/1.1, over TCP or a unix socket.
     Http,
-    /// The same over TLS.
+    /// The same over TLS and TCP.
     Https(Arc<OriginTls>),
     /// FastCGI, over TCP or a unix socket.
     FastCgi(Arc<FastCgiSettings>),
@@ -37,11 +37,6 @@ impl OriginScheme {
             OriginScheme::Http | OriginScheme::Https(_) | OriginScheme::Files(_) => None,
         }
     }
-
-    /// The unix socket; None: the origin is reached by TCP.
-    pub fn socket(&self) -> Option<&Path> {
-        self.application()?.socket.as_deref()
-    }
 }
 
 /// One server of an origin, with its time limits.
@@ -54,10 +49,15 @@ pub struct OriginSettings {
     pub host: String,
     /// TCP port; 0 for a unix socket and for files.
     pub port: u16,
+    /// Its unix socket; None: it is reached by TCP.
+    pub socket: Option<PathBuf>,
     /// Its address; None: the name is looked up for each connection.
     pub address: Option<SocketAddr>,
     /// The name of the application that Larder runs, if it is one.
     pub app: Option<String>,
+    /// Directories whose files its answers may name (X-Accel-Redirect, X-Sendfile), each with the
+    /// beginning of the paths for it, which ends with a slash. Empty: such fields are passed on.
+    pub send_files: Vec<(String, Arc<TreeSettings>)>,
     /// Connections to it begin with a header of the PROXY protocol, which names no client: each is
     /// for requests of many.
     pub proxy_protocol: Option<proxy_protocol::Version>,
@@ -90,7 +90,7 @@ impl OriginSettings {
             return format!("app:{name}");
         }
         let scheme = self.scheme.as_str();
-        if let Some(path) = self.scheme.socket() {
+        if let Some(path) = &self.socket {
             return format!("{scheme}+unix:{}", path.display());
         }
         if let OriginScheme::Files(tree) = &self.scheme {
@@ -111,8 +111,10 @@ impl Default for OriginSettings {
             scheme: OriginScheme::Http,
             host: "127.0.0.1".to_owned(),
             port: 80,
+            socket: None,
             address: None,
             app: None,
+            send_files: Vec::new(),
             proxy_protocol: None,
             host_header: None,
             connect_timeout: Duration::from_secs(3),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use larder_proto::{
     http::{
+        Codings,
         cookie::{self, Cookie, cookies},
         query::Pattern,
     },
@@ -18,6 +19,7 @@ use regex::Regex;
 use super::{
     handling::Handling,
     patterns::{CookiePattern, Glob},
+    rate::Rate,
 };
 
 /// Whether any field line of this name (any case) satisfies the test.
@@ -113,6 +115,10 @@ pub struct RulePolicy {
     pub early_hints: bool,
     /// A HEAD of a page that is not stored fetches it by GET, so that it is kept.
     pub convert_head: bool,
+    /// Requests that one client may send; None: any number.
+    pub limit: Option<Rate>,
+    /// Places of exactly the origin's own address in its answers are named by their path.
+    pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
     /// The choices that RFC 9111 leaves to the operator.
@@ -132,6 +138,8 @@ impl Default for RulePolicy {
             sort_query: false,
             early_hints: false,
             convert_head: true,
+            mend_redirects: true,
+            limit: None,
             max_object: 1 << 30,
             cache: Policy::default(),
             handling: None,
@@ -174,6 +182,13 @@ impl RulePolicy {
         cookie::write(lines, &self.cache.vary_cookies, |cookie| self.ignores_cookie(cookie), out)
     }
 
+    /// Whether a lifetime that the site did not give is not for a request with these cookies: one
+    /// of them counts. Not where `bypass_cookies` says which visitors are not like the others.
+    pub fn counts_cookies<'a>(&self, lines: impl Iterator<Item = &'a [u8]>) -> bool {
+        self.bypass_cookies.is_empty()
+            && cookie::any(lines, &self.cache.vary_cookies, |cookie| self.ignores_cookie(cookie))
+    }
+
     /// The site's part of the rule for origin requests. `ignored` is
     /// [`RulePolicy::ignores_cookie`].
     pub fn forwarded<'a>(&'a self, ignored: &'a dyn Fn(&Cookie<'_>) -> bool) -> Site<'a> {
@@ -182,6 +197,7 @@ impl RulePolicy {
             ignored,
             key_fields: &self.key_fields,
             client_cache_control: self.cache.honour_client_cc,
+            compresses: !self.cache.compress.is_empty(),
         }
     }
 }
@@ -228,6 +244,8 @@ overlay! {
         sort_query: bool,
         early_hints: bool,
         convert_head: bool,
+        mend_redirects: bool,
+        limit: Option<Rate>,
         max_object: u64,
     } nested { cache: CacheAction, handling: Handling }
 }
@@ -252,5 +270,6 @@ overlay! {
         strip_s_maxage: bool,
         vary_cookies: Vec<String>,
         unframed: Unframed,
+        compress: Vec<Codings>,
     }
 }

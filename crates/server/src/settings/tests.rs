@@ -17,6 +17,8 @@ impl Settings {
             memcached: None,
             redis: None,
             admin: None,
+            control: None,
+            identity: None,
             remote: None,
             tracing: None,
         }

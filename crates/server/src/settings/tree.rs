@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::Glob;
+
 /// A tree of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSettings {
@@ -17,6 +19,10 @@ pub struct TreeSettings {
     pub types: Vec<(String, String)>,
     /// Seconds for which a stored file is used without another look at it.
     pub check: u32,
+    /// Lifetime that clients are told, in seconds, by media type; the first that matches counts.
+    pub expires: Vec<(Glob, u32)>,
+    /// A directory without an index answers with a list of what it has.
+    pub listing: bool,
 }
 
 /// A place to look at for a path.

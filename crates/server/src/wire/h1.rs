@@ -175,6 +175,8 @@ pub(crate) struct OwnAnswer<'a> {
     pub(crate) body: &'a str,
     /// Another place of the resource.
     pub(crate) location: Option<&'a str>,
+    /// Seconds after which the client may ask again; None: the usual ones of the status.
+    pub(crate) retry_after: Option<u64>,
     /// The value of `Strict-Transport-Security`, for a client whose way here is secure.
     pub(crate) hsts: Option<&'a str>,
     pub(crate) version: Version,
@@ -194,8 +196,8 @@ impl OwnAnswer<'_> {
         if let Some(location) = self.location {
             head.line("Location", location.as_bytes());
         }
-        if self.status == 503 {
-            head.number("Retry-After", RETRY_AFTER);
+        if matches!(self.status, 429 | 503) {
+            head.number("Retry-After", self.retry_after.unwrap_or(RETRY_AFTER));
         }
         if let Some(hsts) = self.hsts {
             head.line("Strict-Transport-Security", hsts.as_bytes());

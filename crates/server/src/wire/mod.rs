@@ -13,6 +13,7 @@ use crate::net::{
     socket::{Ended, Pace, Socket, Watch},
 };
 
+pub(crate) mod file;
 pub(crate) mod h1;
 pub(crate) mod meta;
 pub(crate) mod stream;

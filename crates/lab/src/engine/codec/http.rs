@@ -1,15 +1,11 @@
 //! HTTP/1.1: requests with keep-alive, answers in every framing.
 
-use crc32fast::Hasher;
 use larder_proto::http::{
-    Cached, ChunkLimits, ChunkedDecoder, ResponseBody, ResponseHead, Step as Chunk, parse_response,
+    ChunkLimits, ChunkedDecoder, ResponseBody, ResponseHead, Step as Chunk, parse_response,
 };
 
-use super::{BodySum, Codec, Outcome, Step};
-use crate::{
-    engine::tally::Fault,
-    load::{Operation, Verb, value},
-};
+use super::{Codec, Outcome, Step, page::Page};
+use crate::load::{Operation, Verb, value};
 
 /// Requests, with their constant parts prepared.
 pub(super) struct Requests {
@@ -36,7 +32,7 @@ impl Requests {
         codec: &Codec<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        if operation.key.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == 0x7f)) {
+        if !is_plain(&operation.key) {
             return false;
         }
         let start = out.len();
@@ -71,16 +67,8 @@ impl Requests {
 
     /// Writes a request for a URL with its own host, as in recorded traces.
     fn elsewhere(&self, url: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some(rest) = url.strip_prefix(b"http://").or_else(|| url.strip_prefix(b"https://"))
-        else {
-            return false;
-        };
-        let (host, path) =
-            rest.split_at(rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len()));
-        if host.is_empty() {
-            return false;
-        }
-        out.extend_from_slice(if path.is_empty() { b"/" } else { path });
+        let Some((host, path)) = parts(url) else { return false };
+        out.extend_from_slice(path);
         out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
         out.extend_from_slice(host);
         out.extend_from_slice(&self.fields);
@@ -88,23 +76,24 @@ impl Requests {
     }
 }
 
+/// Whether a key can stand in a request.
+#[inline]
+pub(super) fn is_plain(key: &[u8]) -> bool {
+    !key.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == 0x7f))
+}
+
+/// Host and target of a URL.
+pub(super) fn parts(url: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = url.strip_prefix(b"http://").or_else(|| url.strip_prefix(b"https://"))?;
+    let (host, path) =
+        rest.split_at(rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len()));
+    (!host.is_empty()).then_some((host, if path.is_empty() { b"/" } else { path }))
+}
+
 /// Decoder of the answers on a connection.
 pub(in crate::engine) struct Http {
     state: State,
-    body_check: BodyCheck,
-    sum: Hasher,
-    length: u64,
-}
-
-/// How the bytes of a body are checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BodyCheck {
-    /// Not at all.
-    Away,
-    /// Summed, to compare with the first page of that target.
-    BodySum,
-    /// Compared with a known page; whether they are equal so far.
-    Page(bool),
+    page: Page,
 }
 
 enum State {
@@ -116,7 +105,7 @@ enum State {
 
 impl Http {
     pub(super) fn new() -> Http {
-        Http { state: State::Head, body_check: BodyCheck::Away, sum: Hasher::new(), length: 0 }
+        Http { state: State::Head, page: Page::new() }
     }
 
     #[inline]
@@ -134,7 +123,7 @@ impl Http {
             State::Chunked(..) => self.chunks(operation, bytes, codec),
             State::UntilClose(_) if bytes.is_empty() => Step::Need(1),
             State::UntilClose(_) => {
-                self.body(bytes, operation, codec);
+                self.page.body(bytes, operation, codec);
                 Step::Part(bytes.len())
             }
         }
@@ -150,15 +139,7 @@ impl Http {
         if head.status < 200 {
             return Step::Part(head.used);
         }
-        self.length = 0;
-        self.sum.reset();
-        self.body_check = if !codec.looks() {
-            BodyCheck::Away
-        } else if operation.verb == Verb::Get && codec.known.find(&operation.key).is_some() {
-            BodyCheck::Page(true)
-        } else {
-            BodyCheck::BodySum
-        };
+        self.page.begin(operation, codec);
         match head.body {
             ResponseBody::None => self.over(head, head.used, operation, codec),
             ResponseBody::Length(length) => {
@@ -168,7 +149,7 @@ impl Http {
                     }
                     Step::Part(used) => Step::Part(used + head.used),
                     Step::Need(_) => Step::Part(head.used),
-                    broken @ Step::Broken(_) => broken,
+                    other @ (Step::Leave | Step::Broken(_)) => other,
                 }
             }
             ResponseBody::Chunked => {
@@ -191,7 +172,7 @@ impl Http {
         codec: &Codec<'_>,
     ) -> Step {
         let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-        self.body(&bytes[..taken], operation, codec);
+        self.page.body(&bytes[..taken], operation, codec);
         if taken as u64 == left {
             return self.over(head, taken, operation, codec);
         }
@@ -208,28 +189,12 @@ impl Http {
             Ok(Chunk::Need) => Step::Need(bytes.len() + 1),
             Ok(Chunk::Skip { used }) => Step::Part(used),
             Ok(Chunk::Data { used, data }) => {
-                self.body(data, operation, codec);
+                self.page.body(data, operation, codec);
                 Step::Part(used)
             }
             Ok(Chunk::End { used, .. }) => self.over(head, used, operation, codec),
             Err(_) => Step::Broken("a chunked body that is not one".to_owned()),
         }
-    }
-
-    #[inline]
-    fn body(&mut self, bytes: &[u8], operation: &Operation, codec: &Codec<'_>) {
-        match &mut self.body_check {
-            BodyCheck::Away => {}
-            BodyCheck::BodySum => self.sum.update(bytes),
-            BodyCheck::Page(same) => {
-                let rest = codec
-                    .known
-                    .find(&operation.key)
-                    .and_then(|page| page.get(self.length as usize..));
-                *same &= rest.is_some_and(|rest| rest.starts_with(bytes));
-            }
-        }
-        self.length += bytes.len() as u64;
     }
 
     #[inline]
@@ -241,43 +206,10 @@ impl Http {
         codec: &Codec<'_>,
     ) -> Step {
         self.state = State::Head;
-        Step::Over { used, outcome: self.outcome(head, operation, codec), keep: head.keep_alive }
-    }
-
-    #[inline]
-    fn outcome(&self, head: ResponseHead, operation: &Operation, codec: &Codec<'_>) -> Outcome {
-        let mut outcome = Outcome::default();
-        let gone = matches!(head.status, 404 | 410) && operation.verb == Verb::Delete;
-        let unexpected = head.status != 200 && codec.wants_ok(&operation.key);
-        if (head.status >= 400 && !gone) || unexpected {
-            outcome.fault = Some(Fault::Status(head.status));
-            return outcome;
-        }
-        match head.cached {
-            Cached::Hit => outcome.hits = 1,
-            Cached::Miss => outcome.misses = 1,
-            Cached::Unknown => {}
-        }
-        if operation.verb == Verb::Get && head.status == 200 {
-            outcome.wrong = !self.is_right(operation, codec);
-        }
-        outcome
-    }
-
-    #[inline]
-    fn is_right(&self, operation: &Operation, codec: &Codec<'_>) -> bool {
-        match self.body_check {
-            BodyCheck::Away => true,
-            BodyCheck::BodySum => {
-                let sum = BodySum { length: self.length, crc: self.sum.clone().finalize() };
-                codec.pages.same(&operation.key, sum)
-            }
-            BodyCheck::Page(same) => {
-                same && codec
-                    .known
-                    .find(&operation.key)
-                    .is_some_and(|page| page.len() as u64 == self.length)
-            }
+        Step::Over {
+            used,
+            outcome: self.page.outcome(head, operation, codec),
+            keep: head.keep_alive,
         }
     }
 
@@ -285,6 +217,6 @@ impl Http {
     pub(super) fn end(&mut self, operation: &Operation, codec: &Codec<'_>) -> Option<Outcome> {
         let State::UntilClose(head) = self.state else { return None };
         self.state = State::Head;
-        Some(self.outcome(head, operation, codec))
+        Some(self.page.outcome(head, operation, codec))
     }
 }

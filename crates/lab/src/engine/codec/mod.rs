@@ -1,19 +1,27 @@
 //! Protocols: encoding of requests, decoding and checking of answers. No sockets and no clock.
 
+mod fields;
 mod http;
+mod http2;
+mod http3;
 mod memcache;
+mod page;
 mod redis;
 #[cfg(test)]
 mod tests;
+mod upload;
 
 use std::cell::Cell;
 
+use fields::Fields;
 use http::{Http, Requests};
+pub(super) use http2::Http2;
+pub(super) use http3::{Answer, OPENING, ServerStream};
 use memcache::Memcache;
 use redis::Redis;
 
 use super::{
-    Check, KnownPages, Plan, Protocol,
+    Check, HttpVersion, KnownPages, Plan, Protocol,
     pages::{BodySum, SeenPages},
     tally::Fault,
 };
@@ -50,6 +58,8 @@ pub(super) enum Step {
         /// Whether the connection can be used for another request.
         keep: bool,
     },
+    /// The server ends the connection; requests that are under way are not answered on it.
+    Leave,
     /// Not a valid answer, with the reason.
     Broken(String),
 }
@@ -67,6 +77,8 @@ pub(super) struct Codec<'a> {
 
 enum Encoder {
     Http(Requests),
+    /// HTTP/2 and HTTP/3, written with the state of a connection.
+    Fields(Fields),
     Text,
     Meta,
     Redis,
@@ -75,9 +87,12 @@ enum Encoder {
 impl<'a> Codec<'a> {
     pub(super) fn new(plan: &'a Plan, pages: &'a SeenPages) -> Codec<'a> {
         let encoder = match &plan.protocol {
-            Protocol::Http { host, fields } => {
-                Encoder::Http(Requests::new(host, fields, plan.reconnect))
-            }
+            Protocol::Http { host, fields } => match plan.version {
+                HttpVersion::Http1 => Encoder::Http(Requests::new(host, fields, plan.reconnect)),
+                HttpVersion::Http2 | HttpVersion::Http3 => {
+                    Encoder::Fields(Fields::new(host, fields, plan.tls.is_some()))
+                }
+            },
             Protocol::MemcachedText => Encoder::Text,
             Protocol::MemcachedMeta => Encoder::Meta,
             Protocol::Redis => Encoder::Redis,
@@ -90,6 +105,7 @@ impl<'a> Codec<'a> {
     pub(super) fn encode(&self, operation: &Operation, out: &mut Vec<u8>) -> bool {
         match &self.encoder {
             Encoder::Http(requests) => requests.write(operation, self, out),
+            Encoder::Fields(fields) => fields.request(operation).is_some(),
             Encoder::Text => memcache::text(operation, out),
             Encoder::Meta => memcache::meta(operation, out),
             Encoder::Redis => redis::write(operation, out),
@@ -130,6 +146,7 @@ impl<'a> Codec<'a> {
     pub(super) fn answers(&self) -> Answers {
         match self.encoder {
             Encoder::Http(_) => Answers::Http(Http::new()),
+            Encoder::Fields(_) => Answers::Http2(Box::new(Http2::new())),
             Encoder::Text => Answers::Memcache(Memcache::new(false)),
             Encoder::Meta => Answers::Memcache(Memcache::new(true)),
             Encoder::Redis => Answers::Redis(Redis::default()),
@@ -140,6 +157,7 @@ impl<'a> Codec<'a> {
 /// Decoder of the answers on a connection.
 pub(super) enum Answers {
     Http(Http),
+    Http2(Box<Http2>),
     Memcache(Memcache),
     Redis(Redis),
 }
@@ -152,6 +170,51 @@ impl Answers {
             Answers::Http(http) => http.take(operation, bytes, codec),
             Answers::Memcache(memcache) => memcache.take(operation, bytes, codec),
             Answers::Redis(redis) => redis.take(operation, bytes, codec),
+            // Its answers come in any order, see [`Http2::take`].
+            Answers::Http2(_) => Step::Broken("an answer out of order".to_owned()),
+        }
+    }
+
+    /// Appends the request in `slot`, on an open connection. False: the protocol cannot express
+    /// it.
+    #[inline]
+    pub(super) fn ask(
+        &mut self,
+        codec: &Codec<'_>,
+        slot: usize,
+        operation: &Operation,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let (Answers::Http2(http2), Encoder::Fields(fields)) = (self, &codec.encoder) else {
+            return codec.encode(operation, out);
+        };
+        let Some(request) = fields.request(operation) else { return false };
+        request.note(codec);
+        http2.request(slot, &request, out);
+        true
+    }
+
+    /// Appends the bytes that a client sends before all requests.
+    pub(super) fn open(&mut self, out: &mut Vec<u8>) {
+        if let Answers::Http2(http2) = self {
+            http2.open(out);
+        }
+    }
+
+    /// Appends bytes that have to be sent beside requests.
+    #[inline]
+    pub(super) fn reply(&mut self, out: &mut Vec<u8>) {
+        if let Answers::Http2(http2) = self {
+            http2.reply(out);
+        }
+    }
+
+    /// Whether the connection takes another request now.
+    #[inline]
+    pub(super) fn have_room(&self) -> bool {
+        match self {
+            Answers::Http2(http2) => http2.has_room(),
+            _ => true,
         }
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    engine::Address,
+    engine::{Address, HttpVersion, slots::Slots, tally::Fault},
     load::{Lengths, Sizes, Verb, value},
 };
 
@@ -48,6 +48,7 @@ fn summary(codec: &Codec<'_>, operations: &[Operation], bytes: &[u8], cut: usize
                         outcome.fault.map(|fault| fault.to_string()),
                     ));
                 }
+                Step::Leave => panic!("cut at {cut}: the end"),
                 Step::Broken(why) => panic!("cut at {cut}: {why}"),
             }
             continue;
@@ -319,4 +320,103 @@ fn requests_are_written_as_the_protocols_say() {
         said(Protocol::MemcachedMeta, &operation(Verb::Get, "a", &[&"b".repeat(300)])),
         None
     );
+}
+
+/// The outcome of one request over HTTP/2 whose answer comes in two pieces.
+fn over_http2(bytes: &[u8], cut: usize) -> Result<Outcome, String> {
+    let (pages, mut plan) = (SeenPages::new(), plan(http()));
+    plan.version = HttpVersion::Http2;
+    let codec = Codec::new(&plan, &pages);
+    let mut slots = Slots::new(1);
+    slots.get_mut(0).operation = operation(Verb::Get, "/a", &[]);
+    slots.begin();
+    let (mut answers, mut out) = (codec.answers(), Vec::new());
+    answers.open(&mut out);
+    assert!(answers.ask(&codec, 0, &slots.get(0).operation, &mut out));
+    let Answers::Http2(http2) = &mut answers else { panic!("HTTP/2") };
+    let mut received = Vec::new();
+    for piece in [&bytes[..cut], &bytes[cut..]] {
+        received.extend_from_slice(piece);
+        while !received.is_empty() {
+            match http2.take(&slots, &received, &codec) {
+                Step::Need(_) => break,
+                Step::Part(used) => drop(received.drain(..used)),
+                Step::Over { outcome, .. } => return Ok(outcome),
+                Step::Leave => return Err("the end".to_owned()),
+                Step::Broken(why) => return Err(why),
+            }
+        }
+    }
+    Err("nothing".to_owned())
+}
+
+/// A frame of stream 1, or of the connection.
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let stream = u8::from(matches!(kind, 0 | 1 | 3 | 9));
+    let head = [0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream];
+    [&head[..], payload].concat()
+}
+
+#[test]
+fn answers_over_http2_come_in_any_pieces_and_are_judged() {
+    // 200 and a Content-Length of 5.
+    let (status, length) = (&[0x88][..], &[0x0f, 0x0d, 1, b'5'][..]);
+    let head = [frame(4, 0, &[]), frame(1, 0, status), frame(9, 4, length)].concat();
+    let body = [frame(0, 8, b"\x02he\0\0"), frame(6, 0, &[7; 8]), frame(0, 0, b"llo")].concat();
+    let whole = [&head[..], &body, &frame(0, 1, b"")].concat();
+    for cut in 0..=whole.len() {
+        let outcome = over_http2(&whole, cut).unwrap_or_else(|why| panic!("cut at {cut}: {why}"));
+        assert!(outcome.fault.is_none() && !outcome.wrong, "cut at {cut}");
+    }
+    let fault = |bytes: &[u8]| over_http2(bytes, 0).map(|outcome| outcome.fault);
+    let short = fault(&[&head[..], &frame(0, 1, b"four")].concat());
+    assert!(matches!(short, Ok(Some(Fault::Malformed(_)))), "{short:?}");
+    let reset = fault(&[&head[..], &frame(3, 0, &[0, 0, 0, 2])].concat());
+    assert!(matches!(reset, Ok(Some(Fault::Broke(_)))), "{reset:?}");
+    for (what, bytes) in [
+        ("content without a head", frame(0, 1, b"hello")),
+        ("a head without a status", frame(1, 5, length)),
+        ("a status twice", frame(1, 5, &[0x88, 0x88])),
+        ("another frame in a head", [frame(1, 0, status), frame(6, 0, &[7; 8])].concat()),
+        ("a push", frame(5, 4, status)),
+        ("an error of the connection", frame(7, 0, &[0, 0, 0, 1, 0, 0, 0, 11])),
+        ("padding without end", frame(0, 8, &[9, 0])),
+    ] {
+        assert!(over_http2(&bytes, 0).is_err(), "{what}");
+    }
+    // It has not taken the request: that is sent again on another connection.
+    assert_eq!(over_http2(&frame(7, 0, &[0; 8]), 0).err().as_deref(), Some("the end"));
+}
+
+#[test]
+fn answers_over_http3_come_in_any_pieces_and_are_judged() {
+    let (pages, mut plan) = (SeenPages::new(), plan(http()));
+    plan.version = HttpVersion::Http3;
+    let codec = Codec::new(&plan, &pages);
+    let get = operation(Verb::Get, "/a", &[]);
+    // 200 (entry 25 of the static table) and a Content-Length (4) of 5.
+    let head = [&[1, 6, 0, 0, 0xd9, 0x54, 1, b'5'][..], &[0x21, 2, 9, 9]].concat();
+    let whole = [&head[..], &[0, 2], b"he", &[0, 3], b"llo"].concat();
+    let judge = |bytes: &[u8], cut: usize| {
+        let mut answer = Answer::new();
+        answer.take(&bytes[..cut], &get, &codec)?;
+        answer.take(&bytes[cut..], &get, &codec)?;
+        Ok::<_, String>(answer.end(&get, &codec))
+    };
+    for cut in 0..=whole.len() {
+        let outcome = judge(&whole, cut).unwrap_or_else(|why| panic!("cut at {cut}: {why}"));
+        assert!(outcome.fault.is_none() && !outcome.wrong, "cut at {cut}");
+    }
+    for short in [&whole[..whole.len() - 1], &head, b""] {
+        let outcome = judge(short, 0).expect("well-formed so far");
+        assert!(matches!(outcome.fault, Some(Fault::Malformed(_))), "{short:?}");
+    }
+    for (what, bytes) in [
+        ("content without a head", &[0, 1, b'x'][..]),
+        ("SETTINGS", &[4, 0]),
+        ("a head without a status", &[1, 5, 0, 0, 0x54, 1, b'5']),
+        ("an entry of a table that is not there", &[1, 3, 0, 0, 0x80]),
+    ] {
+        assert!(judge(bytes, 0).is_err(), "{what}");
+    }
 }

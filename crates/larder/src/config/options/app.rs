@@ -18,8 +18,7 @@ pub(super) const APP: &[Opt] = &[
         Kind::AppListen,
         "auto",
         "Its socket, which Larder opens and hands over: the path of a unix socket, a port of \
-         127.0.0.1, or an address and port. `auto`: a unix socket that Larder chooses, for \
-         `fcgi`. `http` wants a port.",
+         127.0.0.1, or an address and port. `auto`: a unix socket that Larder chooses.",
     ),
     opt(
         "protocol",

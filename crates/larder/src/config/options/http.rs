@@ -60,7 +60,16 @@ pub(super) const HTTP: &[Opt] = &[
         "Part of `memory` for second copies of frequently requested pages from 16 KiB to 2 MiB, \
          which are sent without copying. Default: a sixteenth of it, 256MiB at most; never more \
          than half of it; 0: none. Each thread has its share: with less than 1 MiB per thread \
-         there are none.",
+         there are none. Where files are served (`files:`), half of it is for the content of files \
+         up to 16 KiB.",
+    ),
+    opt(
+        "open_files",
+        Kind::Count(0, 1_000_000),
+        "8192",
+        "Files of `files:` origins kept open, over all threads; at most a quarter of the descriptors \
+         that the process may have. The least used are closed. 0: every request opens its file, and \
+         stores it for `check`.",
     ),
     floor("Part of `memory` reserved for pages: objects do not evict them from it."),
     ceiling("Greatest part of `memory` for pages."),
@@ -91,6 +100,20 @@ pub(super) const LIMITS: &[Opt] = &[
         "10000",
         "Client connections at once, including WebSockets; the next one gets 503 and is closed.",
     ),
+    opt(
+        "connections_per_client",
+        Kind::Count(1, 1_000_000),
+        "",
+        "Connections of one client at once; the next one gets 503 and is closed. Trusted proxies \
+         and HTTP/3 are not counted. Default: no limit but `connections`.",
+    ),
+    opt(
+        "client_prefix_v4",
+        Kind::Count(0, 32),
+        "32",
+        "Bits of an IPv4 address that are one client, for `connections_per_client` and `limit`.",
+    ),
+    opt("client_prefix_v6", Kind::Count(0, 128), "64", "The same of an IPv6 address."),
     opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
     opt(
         "header_timeout",

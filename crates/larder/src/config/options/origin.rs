@@ -10,8 +10,9 @@ pub(super) const ORIGIN: &[Opt] = &[
         default: "",
         required: true,
         help: "`http://host:port` or `https://host:port`; an application that speaks FastCGI: \
-               `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; files: `files:/srv/www`; \
-               an application of `[[app]]`: `app:NAME`. A list of servers that have the same pages: `[\"http://10.0.0.1:80 weight=3\", \
+               `fcgi://host:port` or `fcgi+unix:/run/php/php-fpm.sock`; HTTP over a unix socket: \
+               `http+unix:/run/app.sock`; files: `files:/srv/www`; an application of `[[app]]`: \
+               `app:NAME`. A list of servers that have the same pages: `[\"http://10.0.0.1:80 weight=3\", \
                \"http://10.0.0.2:80\", \"http://10.0.0.9:80 backup\"]`; a `backup` is asked while \
                no other can answer.",
     },
@@ -125,12 +126,35 @@ pub(super) const ORIGIN: &[Opt] = &[
         "Media types of files by extension, before the usual ones: `md=text/markdown; \
          charset=utf-8`.",
     ),
+    list(
+        "expires",
+        Kind::Expires,
+        "",
+        "Lifetime of files that clients are told (`Cache-Control: max-age`): `\"1h\"` for all, or by \
+         media type: `[\"image/* 30d\", \"text/css 1y\"]`. The first that matches counts. Default: \
+         they are told none.",
+    ),
+    opt(
+        "listing",
+        Kind::Bool,
+        "false",
+        "A directory without an index answers with a list of its files and directories. Hidden ones \
+         are left out. Only for `files` origins.",
+    ),
     opt(
         "check",
         Kind::Time(0, DAY),
         "1s",
-        "Time for which a stored file is served without another look at it. Files of more than \
-         1 MiB are not stored.",
+        "Time for which a file is served without another look at it, where the system does not tell \
+         its changes (docs/operations.md, Serve files).",
+    ),
+    list(
+        "send_files",
+        Kind::SendFiles,
+        "",
+        "Directories whose files the origin's answers may name: with `/files/=/srv/files` an \
+         answer with `X-Accel-Redirect: /files/a.pdf` or `X-Sendfile: /srv/files/a.pdf` becomes \
+         that file. Absent: such fields have no effect.",
     ),
     opt(
         "proxy_protocol",

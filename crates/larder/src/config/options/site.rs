@@ -210,6 +210,22 @@ pub(super) const POLICY: &[Opt] = &[
          kept. `false`: as HEAD, whose answer is not stored.",
     ),
     opt(
+        "mend_redirects",
+        Kind::Bool,
+        "true",
+        "`Location`, `Content-Location` and `Refresh` of answers that name exactly the origin's \
+         own address and port name the path alone, so that visitors stay with Larder.",
+    ),
+    opt(
+        "limit",
+        Kind::Rate,
+        "",
+        "Requests that one client may send: `20/s`, `600/m burst 50` (`burst`: at once, after a \
+         rest; as many as in a second unless given). More get 429 with `Retry-After`. A client is \
+         an address, or a network by `http.limits.client_prefix_v4` and `_v6`. Each rate has a \
+         count of its own.",
+    ),
+    opt(
         "max_object",
         Kind::Size(1, TIB),
         "1GiB",
@@ -284,6 +300,14 @@ pub(super) const POLICY: &[Opt] = &[
          dies in the middle of one ends it in the same way. `keep`: store them as any other; \
          `brief`: for 10 s at most, then fetch them whole; `pass`: do not store them. An answer \
          that ends in a reset is never stored.",
+    ),
+    list(
+        "compress",
+        Kind::Choice(&["zstd", "br", "gzip"]),
+        "",
+        "Keep pages of text types compressed too, from 1 KiB on, in these codings, and send each \
+         client the first that it takes. The origin is asked for uncompressed pages. `[]`: send \
+         pages as the origin does.",
     ),
     opt(
         "surrogate_control",

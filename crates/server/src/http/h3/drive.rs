@@ -195,7 +195,7 @@ impl Session {
 
     /// The steps of the server's end.
     fn drain(&mut self, quic: &Connection, now: Ms) -> Result<(), Over> {
-        if !self.worker.conns.draining.get() {
+        if !self.worker.draining() {
             return Ok(());
         }
         let done = self.streams.is_empty() && self.unacknowledged.is_empty();

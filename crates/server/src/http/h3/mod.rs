@@ -162,7 +162,7 @@ impl Service for Http3 {
         let config = worker.pages.config();
         let http = &config.settings.http;
         // A proxy that has to name its clients cannot do so here.
-        if worker.conns.draining.get() || http.announces(remote.ip()) {
+        if worker.draining() || http.announces(remote.ip()) {
             return None;
         }
         let open = worker.place()?;

@@ -213,8 +213,8 @@ impl WorkerStats {
     /// Reports a requested key.
     #[inline]
     pub(crate) fn saw_get(&self, key: &[u8], found: GetResult, now: Ms) {
-        if self.hot.due() {
-            self.hot.sample(key);
+        if let Some(weight) = self.hot.due(now) {
+            self.hot.sample(key, weight);
         }
         if self.watch_log.any(FETCHERS | DETAIL) {
             self.report_get(key, found, now);

@@ -99,3 +99,13 @@ pub(super) fn encode<E: Into<Fault>>(
         }
     }
 }
+
+pub(super) fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Whether a client begins as one of HTTP does, or of another protocol of words; a TLS record
+/// begins with 22 (RFC 8446 section 5.1).
+pub(super) fn speaks_plainly(received: &[u8]) -> bool {
+    received.first().is_some_and(u8::is_ascii_alphabetic)
+}

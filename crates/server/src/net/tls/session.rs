@@ -17,7 +17,7 @@ use super::{
     client::Client,
     config::{ACME_TLS, Configs, H2},
     facts::{Handshake, Negotiated},
-    records::{RECORD, Rest, encode},
+    records::{RECORD, Rest, encode, invalid, speaks_plainly},
     scratch::{self, RECEIVED, Scratch},
 };
 use crate::settings::ClientAuth;
@@ -64,6 +64,10 @@ pub(crate) struct Session {
     /// The end of what we send is announced, or is not to be.
     closed: bool,
 }
+
+/// Records before an alert, and the alert, each with a step that sends it: a hello, a change of the
+/// cipher, extensions are before one at most.
+const ALERT_STEPS: usize = 16;
 
 /// The phases of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -313,13 +317,18 @@ impl Session {
     }
 
     /// Seals the alert that tells the client what it did wrong. `received`: bytes that are not
-    /// processed. TLS remembers places in them, and gives the alert before it looks at them.
+    /// processed. TLS remembers places in them, and gives the alert before it looks at them; what
+    /// it had to say before comes first, such as the hello without which no client can read it.
     fn seal_alert(&mut self, received: &mut [u8]) {
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) =
-            self.tls.process_tls_records(received).state
-        {
-            // Without memory for it the client is told nothing.
-            let _ = encode(&mut self.sealed, |room| data.encode(room));
+        for _ in 0..ALERT_STEPS {
+            match self.tls.process_tls_records(received).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    // Without memory for it the client is told nothing.
+                    let _ = encode(&mut self.sealed, |room| data.encode(room));
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                _ => return,
+            }
         }
     }
 
@@ -480,14 +489,4 @@ impl Session {
         }
         let _ = self.flush(socket, false);
     }
-}
-
-fn invalid(error: rustls::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
-/// Whether a client begins as one of HTTP does, or of another protocol of words; a TLS record
-/// begins with 22 (RFC 8446 section 5.1).
-fn speaks_plainly(received: &[u8]) -> bool {
-    received.first().is_some_and(u8::is_ascii_alphabetic)
 }

@@ -5,7 +5,10 @@ use std::{future::poll_fn, io, sync::atomic::Ordering, task::Poll, time::Duratio
 use super::{Conn, jam, small};
 use crate::{
     clock::Ms,
-    net::{conns::IoBuffers, socket::Ended},
+    net::{
+        conns::{Group, IoBuffers},
+        socket::Ended,
+    },
     object::{HIGH_WATER, Limits, Sent, Session, Turn, WINDOW},
 };
 
@@ -195,7 +198,7 @@ impl<S: Session> Conn<S> {
         });
         let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
         // Commands that are not taken up when the server stops never will be.
-        if self.tracked.conns.draining.get() {
+        if self.tracked.conns.draining(Group::Objects) {
             return Err(Ended::Drained);
         }
         let Some(buffers) =

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     net::{
-        conns::{Conns, IoBuffers},
+        conns::{Conns, Group, IoBuffers},
         socket::{Ended, Mark, Pace, Socket},
     },
     object::{HIGH_WATER, Limits, Session, WINDOW},
@@ -86,7 +86,7 @@ impl Jam {
         let answers =
             took != Took::Part && composed < limits.gather && buffers.out.pinned() <= HIGH_WATER;
         // A server that is stopping answers what has come, and no more comes.
-        let ends = self.eof || self.conns.draining.get();
+        let ends = self.eof || self.conns.draining(Group::Objects);
         let reads = if ends { 0 } else { limits.gather.saturating_sub(input) };
         (answers, reads as usize)
     }

@@ -23,7 +23,7 @@ use super::*;
 use crate::{
     clock::Clock,
     net::{
-        conns::{Conns, WorkerShared},
+        conns::{Conns, Group, WorkerShared},
         out::Out,
         stream::{Kind, Stream},
     },
@@ -222,7 +222,7 @@ fn pair_of(
     let (far, near) = (stream(far), stream(near));
     let client = clients.enter(Peer::Unix, "here", conns.clock.now());
     let seen = Rc::new(Seen::default());
-    let tracked = conns.track();
+    let tracked = conns.track(Group::Objects);
     let watch = tracked.watch.clone();
     let session = Echo::new(client.clone(), seen.clone());
     let (tell, told) = oneshot::channel();
@@ -508,7 +508,7 @@ fn mail_alone_counts_as_work() {
     run(|| async {
         let client = Clients::default().enter(Peer::Unix, "here", 0);
         let conns = conns();
-        let (tracked, Sockets(_far, near, kind)) = (conns.track(), unix());
+        let (tracked, Sockets(_far, near, kind)) = (conns.track(Group::Objects), unix());
         let stream = Stream::new(&conns.reactor, near, kind).expect("registered");
         let session = Echo::new(client.clone(), Rc::default());
         let (tell, _told) = oneshot::channel();
@@ -557,7 +557,7 @@ fn what_was_received_is_answered_before_the_end() {
             pair.send(b"one\n").await;
             pair.expect(b"one\n").await;
             pair.send(b"two\nthree\nfo").await;
-            pair.conns.start_drain();
+            pair.conns.start_drain(Group::Objects);
             assert_eq!(pair.rest().await, b"two\nthree\n");
             assert_eq!(pair.end().await, End::Drained);
         }
@@ -586,7 +586,7 @@ fn a_client_that_always_sends_does_not_hold_up_the_end() {
                     assert!(after < 100_000, "it goes on after {sent} bytes");
                 } else if sent > 4 << 20 {
                     stops = true;
-                    pair.conns.start_drain();
+                    pair.conns.start_drain(Group::Objects);
                 }
             }
             assert_eq!(pair.end().await, End::Drained);
@@ -600,7 +600,7 @@ fn an_idle_connection_ends_with_the_server() {
         let mut pair = pair(unix(), LIMITS);
         pair.send(b"one\n").await;
         pair.expect(b"one\n").await;
-        pair.conns.start_drain();
+        pair.conns.start_drain(Group::Objects);
         assert_eq!(pair.rest().await, b"");
         assert_eq!(pair.end().await, End::Drained);
     });
@@ -678,6 +678,38 @@ fn many_that_are_ready_at_once_are_all_answered() {
                     _ => pair.expect(&vec![b'x'; (n + round) * PART]).await,
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn a_client_whose_bytes_wait_in_a_crowded_round_is_not_idle() {
+    // A look at the sockets reports 64, and a turn answers some 26 such lines. So after 110 answers
+    // all are reported, and most wait for their turn.
+    const CLIENTS: usize = 256;
+    const ANSWERED: usize = 110;
+    let line = [&[b'x'; 20_000][..], b"\n"].concat();
+    run(|| async {
+        let conns = conns();
+        let limits = Limits { idle: 1000, ..LIMITS };
+        let mut pairs: Vec<_> = (0..CLIENTS).map(|_| pair_on(&conns, unix(), limits)).collect();
+        for pair in &mut pairs {
+            pair.send(&line).await;
+        }
+        let answered =
+            |pairs: &[Pair]| pairs.iter().filter(|pair| pair.seen.turns.get() > 0).count();
+        while answered(&pairs) < ANSWERED {
+            yield_now().await;
+        }
+        assert!(answered(&pairs) < CLIENTS, "none waits");
+        let late = conns.clock.now() + 3_600_000;
+        let mut waiting: Vec<_> =
+            pairs.into_iter().filter(|pair| pair.seen.turns.get() == 0).collect();
+        waiting.iter().for_each(|pair| pair.watch.sweep(late));
+        for pair in &mut waiting {
+            pair.expect(&line).await;
+            pair.send(b"again\n").await;
+            pair.expect(b"again\n").await;
         }
     });
 }

@@ -3,24 +3,21 @@
 use std::{
     cell::Cell,
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
-    path::Path,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::BytesMut;
 use rustix::net::{RecvFlags, recv};
-use tokio::{
-    net::{TcpStream, UnixStream},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use crate::{
     origin::{
         OriginCounters, OriginError,
-        connect::{dial, in_time},
+        channel::Channel,
+        connect::in_time,
         counters::{Held, count},
         pool::Pooled,
         tls::Tls,
@@ -43,7 +40,7 @@ const READ_BYTES: usize = 32 << 10;
 /// An open connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: Stream,
+    channel: Channel,
     /// The address that answers; the loopback address for a unix socket.
     pub(super) peer: SocketAddr,
     /// Bytes received and not yet decoded.
@@ -59,12 +56,6 @@ pub(super) struct Connection {
     _counted: Held,
 }
 
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 impl Pooled for Connection {
     async fn open(
         settings: &OriginSettings,
@@ -72,18 +63,11 @@ impl Pooled for Connection {
         counters: &Arc<OriginCounters>,
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
-        let (stream, peer) =
-            in_time(settings, deadline, async |limit| match settings.scheme.socket() {
-                Some(path) => connect_unix(path).await,
-                None => {
-                    let (tcp, peer) = dial(settings, limit).await?;
-                    Ok((Stream::Tcp(tcp), peer))
-                }
-            })
-            .await?;
+        let (channel, peer) =
+            in_time(settings, deadline, async |limit| Channel::open(settings, limit).await).await?;
         let application = settings.scheme.application().cloned();
         Ok(Connection {
-            stream,
+            channel,
             peer,
             input: BytesMut::new(),
             requests: 0,
@@ -156,23 +140,12 @@ impl Connection {
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
             self.input.reserve(READ_BYTES);
-            let read = match &self.stream {
-                Stream::Tcp(tcp) => tcp.try_read_buf(&mut self.input),
-                Stream::Unix(unix) => unix.try_read_buf(&mut self.input),
-            };
-            match read {
+            match self.channel.try_read_buf(&mut self.input) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(match &self.stream {
-                        Stream::Tcp(tcp) => tcp.poll_read_ready(cx),
-                        Stream::Unix(unix) => unix.poll_read_ready(cx),
-                    })?;
+                    ready!(self.channel.poll_read_ready(cx))?;
                 }
                 read => {
-                    // As for HTTP origins: a piece may be held back until the one before it is
-                    // acknowledged.
-                    if let Stream::Tcp(tcp) = &self.stream {
-                        let _ = rustix::net::sockopt::set_tcp_quickack(tcp, true);
-                    }
+                    self.channel.acknowledge();
                     return Poll::Ready(read);
                 }
             }
@@ -182,10 +155,7 @@ impl Connection {
     /// Writes some of the bytes.
     pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(match &self.stream {
-                Stream::Tcp(tcp) => tcp.poll_write_ready(cx),
-                Stream::Unix(unix) => unix.poll_write_ready(cx),
-            })?;
+            ready!(self.channel.poll_write_ready(cx))?;
             match self.try_write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
@@ -195,23 +165,12 @@ impl Connection {
 
     /// Writes as many of the bytes as can be written at once.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.stream {
-            Stream::Tcp(tcp) => tcp.try_write(bytes),
-            Stream::Unix(unix) => unix.try_write(bytes),
-        }
+        self.channel.try_write(bytes)
     }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.stream {
-            Stream::Tcp(tcp) => tcp.as_fd(),
-            Stream::Unix(unix) => unix.as_fd(),
-        }
+        self.channel.as_fd()
     }
-}
-
-async fn connect_unix(path: &Path) -> io::Result<(Stream, SocketAddr)> {
-    let unix = UnixStream::connect(path).await?;
-    Ok((Stream::Unix(unix), SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)))
 }

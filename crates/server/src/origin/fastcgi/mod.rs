@@ -5,7 +5,7 @@
 //! [`exchange`] (records both ways; STDERR goes to [`log`]) -> the CGI head -> [`Output`], which
 //! holds the connection until the application says that the answer is complete.
 //!
-//! Absent: several requests at a time on one connection, X-Accel-Redirect and X-Sendfile.
+//! Absent: several requests at a time on one connection.
 
 mod connection;
 mod exchange;
@@ -109,6 +109,8 @@ impl FastCgi {
                     return Ok(Response::moved_to_directory(request.visited(path), query));
                 }
                 Some(Found::File(name)) => return Ok(self.file(&name, &request)?),
+                // Beside scripts there are none.
+                Some(Found::Listing(_)) => return Ok(Response::status(404, &request.method)),
                 Some(Found::Status(status)) => {
                     return Ok(Response::status(status, &request.method));
                 }
@@ -142,7 +144,7 @@ impl FastCgi {
 
     fn file(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
         match &self.files {
-            Some(files) => files.respond(name, request),
+            Some(files) => files.respond(name, &request.method, &request.headers),
             None => Ok(Response::status(404, &request.method)),
         }
     }

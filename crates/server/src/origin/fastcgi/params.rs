@@ -160,9 +160,10 @@ mod tests {
             follow_links: false,
             types: Vec::new(),
             check: 1,
+            expires: Vec::new(),
+            listing: false,
         };
         let settings = FastCgiSettings {
-            socket: None,
             tree: Some(tree.into()),
             app_root: None,
             split_path: Vec::new(),

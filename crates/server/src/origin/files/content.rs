@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use larder_proto::Secs;
 use rustix::{
     fs::{Stat, fstat},
     io::{Errno, ReadWriteFlags, preadv2},
@@ -48,6 +49,17 @@ impl Version {
             size: u64::try_from(stat.st_size).unwrap_or_default(),
             modified: (stat.st_mtime, stat.st_mtime_nsec),
         }
+    }
+
+    /// Strong: a change of the file changes it.
+    pub(super) fn etag(&self) -> String {
+        let (seconds, nanoseconds) = self.modified;
+        format!("\"{:x}-{:x}-{seconds:x}.{nanoseconds:x}\"", self.inode, self.size)
+    }
+
+    /// Never later than now (RFC 9110 section 8.8.2.1).
+    pub(super) fn last_modified(&self, now: Secs) -> Option<Secs> {
+        u64::try_from(self.modified.0).ok().filter(|modified| *modified <= now)
     }
 }
 

@@ -4,29 +4,38 @@
 //! short time (`check`) and then validated, which here is a look at the file. Large files are not
 //! stored, since the system has them in memory already; they are read for each request.
 //!
-//! Absent: listings of directories, several ranges in one answer (the cache makes these of a stored
-//! page), kept descriptors.
+//! Where nothing is changed of requests and answers, files are not fetched but [`kept`] ready.
+//!
+//! Absent: several ranges in one answer (the cache makes these of a stored page or a kept file).
 
 mod content;
+mod form;
+mod kept;
+mod listing;
 #[cfg(test)]
 mod tests;
+mod watch;
 
-use std::{fs::File, io, sync::Arc};
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_proto::{
     Secs,
     http::{
-        ByteRange, Codings, ContentRange, DecodedPath, Fields, Header, Known, Method as MethodName,
-        Satisfied, date, range::satisfy,
+        ByteRange, ContentRange, DecodedPath, Fields, Header, Known, Method as MethodName,
+        Satisfied, range::satisfy,
     },
     page::Meta,
     rules::{Precondition, RequestView, evaluate, range_applies},
 };
 
 pub(super) use self::content::Content;
-use self::content::Version;
+use self::form::Form;
+pub(crate) use self::{
+    kept::{KeptContent, KeptFiles, KeptForm, Seen},
+    watch::Watcher,
+};
 use super::{
     Body, OriginError, Request, Response,
     tree::{self, Asked, Found},
@@ -36,24 +45,11 @@ use crate::{clock::Clock, settings::TreeSettings};
 /// Larger files are not stored.
 const STORED_BYTES: u64 = 1 << 20;
 
-/// Compressed forms that may lie beside a file: coding and extension.
-const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
-
 /// A tree of files, as one worker sees it.
 #[derive(Debug)]
 pub(super) struct Files {
     tree: Arc<TreeSettings>,
     clock: Clock,
-}
-
-/// An open file, and the form in which it answers.
-struct Opened {
-    file: File,
-    version: Version,
-    /// The coding of a compressed form.
-    coding: Option<&'static str>,
-    /// There are several forms.
-    varies: bool,
 }
 
 impl Files {
@@ -72,7 +68,11 @@ impl Files {
         let lacks_slash = path.ends_with('/') && !visited.ends_with('/');
         match self.find(None, Asked { path, query, decoded: &decoded })? {
             Found::File(_) if lacks_slash => Ok(Response::moved_to_directory(visited, query)),
-            Found::File(name) => self.respond(&name, request),
+            Found::File(name) => self.respond(&name, &request.method, &request.headers),
+            Found::Listing(name) => match request.method {
+                Method::GET | Method::HEAD => self.list(&name, &request.method),
+                _ => Ok(Response::status(405, &request.method)),
+            },
             Found::Directory => Ok(Response::moved_to_directory(visited, query)),
             Found::Status(status) => Ok(Response::status(status, &request.method)),
             // Without scripts there is none.
@@ -90,19 +90,34 @@ impl Files {
     }
 
     /// The answer with a file that was found.
-    pub(super) fn respond(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
-        if !matches!(request.method, Method::GET | Method::HEAD) {
-            let mut refused = Response::status(405, &request.method);
+    pub(super) fn respond(
+        &self,
+        name: &[u8],
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Response, OriginError> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut refused = Response::status(405, method);
             refused.headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Ok(refused);
         }
-        let lines = lines(&request.headers);
+        let lines = lines(headers);
         let fields = Fields::new(&lines);
-        let opened = self.open(name, fields).map_err(OriginError::Local)?;
-        let Some(opened) = opened else { return Ok(Response::status(404, &request.method)) };
+        let found = match tree::open(&self.tree, name) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(Response::status(403, method));
+            }
+            Err(error) => return Err(OriginError::Local(error)),
+        };
+        let Some(found) = found else { return Ok(Response::status(404, method)) };
+        let mut forms = form::open(found).map_err(OriginError::Local)?;
+        let varies = forms.len() > 1;
+        let sizes = forms.iter().map(|form| (form.coding, form.version.size));
+        let opened = forms.swap_remove(form::choose(fields, sizes));
         let now = self.clock.now() / 1000;
         let etag = opened.version.etag();
-        let headers = self.headers(name, &opened, &etag, now);
+        let headers = self.headers(name, &opened, varies, now);
         let meta = Meta {
             status: 200,
             response_time: now * 1000,
@@ -111,100 +126,43 @@ impl Files {
             ..Meta::default()
         };
         let known = Known::of(fields);
-        let view =
-            RequestView { method: MethodName::of(request.method.as_str()), fields, known: &known };
+        let view = RequestView { method: MethodName::of(method.as_str()), fields, known: &known };
         let part = match evaluate(&view, &meta, Some(etag.as_bytes())) {
             Precondition::NotModified => {
                 return Ok(Response::local(304, headers, Body::empty()));
             }
-            Precondition::Failed => return Ok(Response::status(412, &request.method)),
+            Precondition::Failed => return Ok(Response::status(412, method)),
             Precondition::Full => {
                 let applies = range_applies(&view, &meta, Some(etag.as_bytes()));
-                known.range().filter(|_| applies && request.method == Method::GET)
+                known.range().filter(|_| applies && *method == Method::GET)
             }
         };
-        Ok(send(opened, headers, &request.method, part))
+        Ok(send(opened, headers, method, part))
     }
 
-    /// Opens the form of a file that the client takes and that has the fewest bytes. None: it has
-    /// gone.
-    fn open(&self, name: &[u8], fields: Fields<'_>) -> io::Result<Option<Opened>> {
-        let Some((file, stat)) = tree::open(&self.tree, name)? else { return Ok(None) };
-        let version = Version::of(&stat);
-        let mut best = Opened { file, version, coding: None, varies: false };
-        let accepted = Codings::parse(fields.all("accept-encoding"));
-        for (coding, extension) in CODINGS {
-            let compressed = [name, extension.as_bytes()].concat();
-            let Some((file, stat)) = tree::open(&self.tree, &compressed)? else { continue };
-            let form = Version::of(&stat);
-            // One that was made of an older file is of no use, nor one that is being made.
-            if form.modified < version.modified || (form.size == 0 && version.size > 0) {
-                continue;
-            }
-            best.varies = true;
-            let wanted = accepted.allows(std::iter::once(coding.as_bytes()));
-            if wanted && form.size < best.version.size {
-                best = Opened { file, version: form, coding: Some(coding), varies: true };
-            }
-        }
-        Ok(Some(best))
-    }
-
-    fn headers(&self, name: &[u8], opened: &Opened, etag: &str, now: Secs) -> HeaderMap {
+    fn headers(&self, name: &[u8], form: &Form, varies: bool, now: Secs) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        let mut set = |name, value: &str| {
-            if let Ok(value) = HeaderValue::from_str(value) {
+        let mut set = |name: &str, value: &str| {
+            let name = HeaderName::try_from(name);
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
                 headers.insert(name, value);
             }
         };
-        set(header::CONTENT_TYPE, self.media_type(name));
-        set(header::ETAG, etag);
-        set(header::ACCEPT_RANGES, "bytes");
-        if let Some(modified) = opened.version.last_modified(now) {
-            set(header::LAST_MODIFIED, &String::from_utf8_lossy(&date::format(modified)));
-        }
-        if let Some(coding) = opened.coding {
-            set(header::CONTENT_ENCODING, coding);
-        }
-        if opened.varies {
-            set(header::VARY, "Accept-Encoding");
+        for (name, value) in form::fields(&self.tree, name, form, varies, now) {
+            set(name, &value);
         }
         // For this cache alone: it takes the field out.
-        let control = match opened.version.size {
+        let control = match form.version.size {
             ..=STORED_BYTES => format!("max-age={}", self.tree.check),
             _ => "no-store".to_owned(),
         };
-        set(header::HeaderName::from_static("surrogate-control"), &control);
+        set("surrogate-control", &control);
         headers
-    }
-
-    /// By the extension of the name: as configured, else as usual.
-    fn media_type(&self, name: &[u8]) -> &str {
-        let dot = name.iter().rposition(|byte| *byte == b'.');
-        let extension = dot.and_then(|at| std::str::from_utf8(&name[at + 1..]).ok());
-        let extension = extension.unwrap_or_default().to_ascii_lowercase();
-        let own = self.tree.types.iter().find(|(configured, _)| *configured == extension);
-        own.map(|(_, media_type)| media_type.as_str())
-            .or_else(|| mime_guess::from_ext(&extension).first_raw())
-            .unwrap_or("application/octet-stream")
-    }
-}
-
-impl Version {
-    /// Strong: a change of the file changes it.
-    fn etag(&self) -> String {
-        let (seconds, nanoseconds) = self.modified;
-        format!("\"{:x}-{:x}-{seconds:x}.{nanoseconds:x}\"", self.inode, self.size)
-    }
-
-    /// Never later than now (RFC 9110 section 8.8.2.1).
-    fn last_modified(&self, now: Secs) -> Option<Secs> {
-        u64::try_from(self.modified.0).ok().filter(|modified| *modified <= now)
     }
 }
 
 /// The whole file, or the part that is asked for. Several ranges get the whole.
-fn send(opened: Opened, mut headers: HeaderMap, method: &Method, range: Option<&[u8]>) -> Response {
+fn send(opened: Form, mut headers: HeaderMap, method: &Method, range: Option<&[u8]>) -> Response {
     let size = opened.version.size;
     let mut content_range = |range: ContentRange| {
         let mut value = Vec::new();
@@ -231,7 +189,7 @@ fn send(opened: Opened, mut headers: HeaderMap, method: &Method, range: Option<&
         _ if *method == Method::HEAD => Body::empty(),
         None => Body::ready(Bytes::new()),
         Some(part) => {
-            let content = Content::new(opened.file, opened.version, part.first, part.last + 1);
+            let content = Content::new(opened.open.file, opened.version, part.first, part.last + 1);
             Body::of_file(content, length)
         }
     };

@@ -20,6 +20,8 @@ fn files(root: &Path) -> Files {
         follow_links: false,
         types: vec![("odd".to_owned(), "text/x-odd".to_owned())],
         check: 1,
+        expires: Vec::new(),
+        listing: false,
     }))
 }
 

@@ -122,6 +122,11 @@ impl Group {
         group
     }
 
+    /// Its settings.
+    pub(crate) fn settings(&self) -> &OriginGroup {
+        &self.settings
+    }
+
     /// Looks after the servers for all workers: their health checks, the addresses of their names.
     pub(crate) fn watch(self: &Rc<Self>) {
         if self.watches.replace(true) {

@@ -31,6 +31,8 @@ use crate::{clock::instant, settings::OriginGroup};
 pub(super) const SHARE: u64 = 256;
 /// The least share of a member that comes back: a tenth of its weight.
 const FIRST_SHARE: u64 = SHARE / 10;
+/// Milliseconds between two lines that say that a member fails.
+const TELL_AGAIN: u64 = 10_000;
 /// Checks in a row that fail before a member is unwell: one may be lost on its way.
 const FAILED_CHECKS: u32 = 2;
 /// How often the pause of a member doubles: to 64 times `failure_pause`, and no longer than
@@ -106,6 +108,10 @@ pub(crate) struct MemberState {
     failed_checks: AtomicU32,
     /// Its health checks say so.
     unwell: AtomicBool,
+    /// A line said that it fails.
+    told: AtomicBool,
+    /// Milliseconds at which that line was printed; 0: never.
+    told_at: AtomicU64,
     /// The limit by its latency; None: there is none.
     adaptive: Option<Adaptive>,
 }
@@ -210,6 +216,9 @@ impl GroupState {
         // Read first: the line is not written for each answer.
         if member.failures.load(Relaxed) != 0 {
             member.failures.store(0, Relaxed);
+            if member.told.swap(false, Relaxed) {
+                eprintln!("larder: {}: the origin answers again", self.name_of(member));
+            }
         }
         if trial && member.out_until.load(Acquire) != 0 {
             // On probation: the next failure takes it out again, the next answer ends that.
@@ -219,6 +228,9 @@ impl GroupState {
 
     fn failed(&self, member: &MemberState, trial: bool) {
         let failures = member.failures.fetch_add(1, Relaxed).saturating_add(1);
+        if failures >= self.settings.max_failures {
+            self.tell(member, failures);
+        }
         let out = member.out_until.load(Acquire) != 0;
         if out && trial {
             member.pauses.fetch_add(1, Relaxed);
@@ -226,6 +238,26 @@ impl GroupState {
         } else if !out && failures >= self.settings.max_failures {
             self.take_out(member);
         }
+    }
+
+    /// Prints that a member fails, once until it answers again, and not more often than
+    /// [`TELL_AGAIN`].
+    fn tell(&self, member: &MemberState, failures: u32) {
+        if member.told.load(Relaxed) {
+            return;
+        }
+        let (now, last) = (self.now(), member.told_at.load(Relaxed));
+        let due = last == 0 || now.saturating_sub(last) >= TELL_AGAIN;
+        let mine = || member.told_at.compare_exchange(last, now, Relaxed, Relaxed).is_ok();
+        if due && mine() {
+            member.told.store(true, Relaxed);
+            let name = self.name_of(member);
+            eprintln!("larder: {name}: the origin fails, {failures} requests in a row");
+        }
+    }
+
+    fn name_of(&self, member: &MemberState) -> String {
+        self.settings.members[member.place].origin.name()
     }
 
     fn take_out(&self, member: &MemberState) {
@@ -298,6 +330,8 @@ impl MemberState {
             returned: AtomicU64::new(0),
             failed_checks: AtomicU32::new(0),
             unwell: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+            told_at: AtomicU64::new(0),
             adaptive: adaptive.then(Adaptive::new),
         })
     }

@@ -8,13 +8,12 @@ mod root;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, fs::File, io};
-
-use rustix::fs::Stat;
+use std::{borrow::Cow, io};
 
 use larder_proto::http::{DecodedPath, path::names_file};
 
-use self::root::{Entry, Root};
+use self::root::Entry;
+pub(super) use self::root::{OpenFile, Root};
 use crate::settings::{Candidate, NamePattern, TreeSettings};
 
 /// The result of a search.
@@ -26,6 +25,8 @@ pub(super) enum Found {
     File(Vec<u8>),
     /// A directory that was asked for without a slash at the end.
     Directory,
+    /// A directory without an index, by its name below the root, where listings are wanted.
+    Listing(Vec<u8>),
     /// Nothing: the answer has this status.
     Status(u16),
 }
@@ -59,28 +60,71 @@ pub(super) fn find(
     asked: Asked<'_>,
 ) -> io::Result<Found> {
     let root = Root::open(&tree.root, tree.follow_links)?;
-    let search = Search { tree, scripts, asked, root };
-    for candidate in &tree.try_files {
-        let found = match candidate {
-            Candidate::Status(status) => return Ok(Found::Status(*status)),
-            Candidate::Name(pattern) if pattern.directory => search.directory(pattern),
-            Candidate::Name(pattern) => search.file(pattern),
-        };
-        match found {
-            Ok(Some(found)) => return Ok(found),
-            Ok(None) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(Found::Status(403));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Found::Status(404))
+    Search { tree, scripts, asked, root }.find()
 }
 
-/// Opens a file that was found. None: it has gone, or cannot be read.
-pub(super) fn open(tree: &TreeSettings, name: &[u8]) -> io::Result<Option<(File, Stat)>> {
-    Root::open(&tree.root, tree.follow_links)?.read(name)
+/// A file that answers a path, open.
+#[derive(Debug)]
+pub(super) struct FoundFile {
+    /// Its name below the root.
+    pub(super) name: Vec<u8>,
+    pub(super) open: OpenFile,
+    pub(super) root: Root,
+}
+
+/// Finds and opens the file that answers a path, where there are no scripts. None: something else
+/// answers.
+pub(super) fn find_file(
+    tree: &TreeSettings,
+    root: Root,
+    asked: Asked<'_>,
+) -> io::Result<Option<FoundFile>> {
+    let search = Search { tree, scripts: None, asked, root };
+    // The usual case: no other look at it is necessary.
+    if let Some(name) = search.first_name()
+        && let Some(open) = search.root.read(&name)?
+    {
+        return Ok(Some(FoundFile { name, open, root: search.root }));
+    }
+    let Found::File(name) = search.find()? else { return Ok(None) };
+    let read = search.root.read(&name)?;
+    Ok(read.map(|open| FoundFile { name, open, root: search.root }))
+}
+
+/// The name of the file that answers a path if it exists, whatever else does. None: that cannot be
+/// told.
+pub(super) fn first_name(tree: &TreeSettings, asked: Asked<'_>) -> Option<Vec<u8>> {
+    if !asked.path.ends_with('/') {
+        let Some(Candidate::Name(pattern)) = tree.try_files.first() else { return None };
+        return plain_name(pattern, asked);
+    }
+    // No file has the name of a directory.
+    let [Candidate::Name(file), Candidate::Name(directory), ..] = &tree.try_files[..] else {
+        return None;
+    };
+    let is_path = |pattern: &NamePattern| {
+        pattern.before.is_empty() && pattern.after.as_deref() == Some("") && pattern.query.is_none()
+    };
+    if file.directory || !directory.directory || !is_path(file) || !is_path(directory) {
+        return None;
+    }
+    let path = asked.decoded.as_bytes();
+    let name = [path, tree.index.first()?.as_bytes()].concat();
+    (asked.decoded.plain() == path.len() && names_file(&name)).then_some(name)
+}
+
+fn plain_name(pattern: &NamePattern, asked: Asked<'_>) -> Option<Vec<u8>> {
+    let name = name_of(pattern, asked);
+    let length = name.bytes.len();
+    let plain = !pattern.directory && length > 0 && name.is_plain(length);
+    plain.then(|| name.bytes.into_owned())
+}
+
+/// Opens a file that was found. None: it has gone. An error: it cannot be read.
+pub(super) fn open(tree: &TreeSettings, name: &[u8]) -> io::Result<Option<FoundFile>> {
+    let root = Root::open(&tree.root, tree.follow_links)?;
+    let read = root.read(name)?;
+    Ok(read.map(|open| FoundFile { name: name.to_vec(), open, root }))
 }
 
 struct Search<'a> {
@@ -106,6 +150,30 @@ impl Name<'_> {
 }
 
 impl Search<'_> {
+    fn find(&self) -> io::Result<Found> {
+        for candidate in &self.tree.try_files {
+            let found = match candidate {
+                Candidate::Status(status) => return Ok(Found::Status(*status)),
+                Candidate::Name(pattern) if pattern.directory => self.directory(pattern),
+                Candidate::Name(pattern) => self.file(pattern),
+            };
+            match found {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    return Ok(Found::Status(403));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Found::Status(404))
+    }
+
+    /// The name of the file that is looked for first.
+    fn first_name(&self) -> Option<Vec<u8>> {
+        first_name(self.tree, self.asked)
+    }
+
     /// A script whose name the path begins with, or a file.
     fn file(&self, pattern: &NamePattern) -> io::Result<Option<Found>> {
         let name = self.name(pattern);
@@ -149,7 +217,8 @@ impl Search<'_> {
                 return Ok(self.found(pattern, &file));
             }
         }
-        Ok(None)
+        let lists = self.tree.listing && self.scripts.is_none();
+        Ok(lists.then(|| Found::Listing(directory.to_vec())))
     }
 
     /// A file that exists. The source of a script is not for visitors.
@@ -174,17 +243,7 @@ impl Search<'_> {
     }
 
     fn name<'n>(&self, pattern: &'n NamePattern) -> Name<'n> {
-        let before = pattern.before.as_bytes();
-        match &pattern.after {
-            None => Name { bytes: Cow::Borrowed(before), plain: before.len() },
-            Some(after) => {
-                let path = self.asked.decoded;
-                let bytes = [before, path.as_bytes(), after.as_bytes()].concat();
-                let cut = path.plain() < path.as_bytes().len();
-                let plain = if cut { before.len() + path.plain() } else { bytes.len() };
-                Name { bytes: Cow::Owned(bytes), plain }
-            }
-        }
+        name_of(pattern, self.asked)
     }
 
     /// Places in a path at which the name of a script may end: before a slash, or at the end.
@@ -193,6 +252,20 @@ impl Search<'_> {
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let places = slashes.chain([name.len()]);
         places.filter(|at| ends.iter().any(|end| is_script(&name[..*at], end))).collect()
+    }
+}
+
+fn name_of<'n>(pattern: &'n NamePattern, asked: Asked<'_>) -> Name<'n> {
+    let before = pattern.before.as_bytes();
+    match &pattern.after {
+        None => Name { bytes: Cow::Borrowed(before), plain: before.len() },
+        Some(after) => {
+            let path = asked.decoded;
+            let bytes = [before, path.as_bytes(), after.as_bytes()].concat();
+            let cut = path.plain() < path.as_bytes().len();
+            let plain = if cut { before.len() + path.plain() } else { bytes.len() };
+            Name { bytes: Cow::Owned(bytes), plain }
+        }
     }
 }
 

@@ -43,6 +43,8 @@ fn tree(root: &Path, try_files: &[&str]) -> TreeSettings {
         follow_links: false,
         types: Vec::new(),
         check: 1,
+        expires: Vec::new(),
+        listing: false,
     }
 }
 

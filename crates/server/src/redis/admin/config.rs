@@ -1,44 +1,75 @@
 //! CONFIG.
 
-use larder_proto::resp::{Args, glob};
+use larder_proto::resp::{
+    Args,
+    glob::{self, Pattern},
+};
 
 use crate::redis::{
     config::params::{PARAMS, Param},
     ctx::Ctx,
     dispatch::text,
+    job::{Job, Progress},
+    shared::Shared,
 };
 
 use super::info::figures;
 
 pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let shared = ctx.shared;
-    let mut found: Vec<(Vec<u8>, String)> = Vec::new();
     if args.from(2).any(|wanted| wanted.len() > glob::LONGEST) {
         return ctx.reply().error(glob::TOO_LONG);
     }
-    for wanted in args.from(2) {
-        let pattern = wanted.iter().any(|byte| b"*?[".contains(byte));
+    ctx.go(Get { at: 2, found: Vec::new() }, args);
+}
+
+/// A CONFIG GET in progress: each of a thousand patterns may take a tenth of a millisecond.
+struct Get {
+    /// The next argument.
+    at: usize,
+    found: Vec<(Vec<u8>, String)>,
+}
+
+impl Get {
+    /// Adds the parameters that are named so, or match the pattern.
+    fn find(&mut self, shared: &Shared, wanted: &[u8]) {
         let lower = wanted.to_ascii_lowercase();
+        let is_pattern = wanted.iter().any(|byte| b"*?[".contains(byte));
+        let pattern = is_pattern.then(|| Pattern::new(&lower));
         for param in PARAMS {
             for name in [Some(param.name), param.alias].into_iter().flatten() {
-                let is = if pattern {
-                    glob::matches(&lower, name.as_bytes())
-                } else {
-                    name.as_bytes() == lower
+                let (is, shown) = match &pattern {
+                    Some(pattern) => (pattern.matches(name.as_bytes()), name.as_bytes()),
+                    // An exact name is answered in the client's spelling.
+                    None => (name.as_bytes() == lower, wanted),
                 };
-                // An exact name is answered in the client's spelling.
-                let shown = if pattern { name.as_bytes() } else { wanted };
-                if is && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(shown)) {
-                    found.push((shown.to_vec(), param.value(shared)));
+                if is && !self.found.iter().any(|(known, _)| known.eq_ignore_ascii_case(shown)) {
+                    self.found.push((shown.to_vec(), param.value(shared)));
                 }
             }
         }
     }
-    let mut reply = ctx.reply();
-    reply.map(found.len());
-    for (name, value) in found {
-        reply.bulk(&name);
-        reply.bulk(value.as_bytes());
+}
+
+impl Job for Get {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        while self.at < args.len() {
+            self.find(ctx.shared, args.get(self.at));
+            self.at += 1;
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        let mut reply = ctx.reply();
+        reply.map(self.found.len());
+        for (name, value) in &self.found {
+            reply.bulk(name);
+            reply.bulk(value.as_bytes());
+        }
+        Progress::Done
     }
 }
 

@@ -1,12 +1,15 @@
 //! CLIENT: properties of the connection, and the list of all connections.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use larder_proto::resp::{Args, Version, number, table};
 
 use crate::{
     clock::Ms,
-    object::{Client, Peer},
+    object::{Client, HIGH_WATER, Peer},
     redis::{
         ctx::Ctx,
         dispatch::text,
@@ -14,6 +17,7 @@ use crate::{
         known::{Known, Text, flag},
         state::Answers,
     },
+    room::{Held, Place},
 };
 
 pub(crate) const BAD_NAME: &str =
@@ -56,8 +60,19 @@ pub(crate) fn set_name(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if !is_name(args.get(2)) {
         return ctx.reply().error(BAD_NAME);
     }
-    ctx.conn.known.text.lock().name = args.get(2).to_vec();
-    ctx.reply().ok();
+    let name = args.get(2).to_vec();
+    set_text(ctx, name, |text| &mut text.name);
+}
+
+/// Sets a name of the client, if there is memory for it, and answers.
+fn set_text(ctx: &mut Ctx<'_>, value: Vec<u8>, place: fn(&mut Text) -> &mut Vec<u8>) {
+    let before = std::mem::replace(place(&mut ctx.conn.known.text.lock()), value);
+    if ctx.conn.hold() {
+        return ctx.reply().ok();
+    }
+    *place(&mut ctx.conn.known.text.lock()) = before;
+    ctx.conn.hold();
+    ctx.reply().error("OOM no room for the names of so many clients");
 }
 
 /// CLIENT SETINFO (Redis 7.2): newer libraries send it whatever the server's version.
@@ -74,14 +89,11 @@ pub(crate) fn set_info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             .reply()
             .error(format!("ERR {what} cannot contain spaces, newlines or special characters."));
     }
-    let mut held = ctx.conn.known.text.lock();
-    if library {
-        held.lib_name = value.to_vec();
-    } else {
-        held.lib_version = value.to_vec();
+    let value = value.to_vec();
+    match library {
+        true => set_text(ctx, value, |text| &mut text.lib_name),
+        false => set_text(ctx, value, |text| &mut text.lib_version),
     }
-    drop(held);
-    ctx.reply().ok();
 }
 
 /// CLIENT NO-TOUCH (Redis 7.2): accepted, without effect.
@@ -181,15 +193,44 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     } else {
         return ctx.reply().error("ERR syntax error");
     };
-    let from = ctx.out.scratch().len();
-    ctx.go(ClientList { left: chosen.into_iter(), from }, args);
+    let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
+    let (left, lines) = (chosen.into_iter(), VecDeque::new());
+    ctx.go(ClientList { left, lines, bytes: 0, held, is_complete: false }, args);
 }
 
-/// A CLIENT LIST in progress.
+/// Bytes of lines in one piece, and the most that a line adds to it.
+const PIECE: usize = 64 * 1024;
+const LINE: usize = 8 * 1024;
+
+/// A CLIENT LIST in progress: all lines are composed, as their length precedes them, and then
+/// answered as fast as the client reads.
 struct ClientList {
     left: std::vec::IntoIter<Arc<Known>>,
-    /// Position of the first line in the composed answers.
-    from: usize,
+    lines: VecDeque<Vec<u8>>,
+    /// Bytes of all lines.
+    bytes: usize,
+    /// Memory of the lines, charged to the clients' memory.
+    held: Held,
+    /// The head is answered; the lines follow.
+    is_complete: bool,
+}
+
+impl ClientList {
+    /// Composes the line of the next client. False: none is left.
+    fn compose(&mut self, now: Ms) -> bool {
+        let Some(known) = self.left.next() else { return false };
+        let line = describe(&known, now);
+        self.bytes += line.len();
+        match self.lines.back_mut().filter(|last| last.len() + LINE <= PIECE) {
+            Some(last) => last.extend_from_slice(line.as_bytes()),
+            None => {
+                let mut piece = Vec::with_capacity(PIECE.min((self.left.len() + 1) * LINE));
+                piece.extend_from_slice(line.as_bytes());
+                self.lines.push_back(piece);
+            }
+        }
+        true
+    }
 }
 
 impl Job for ClientList {
@@ -198,22 +239,30 @@ impl Job for ClientList {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
-        // An overlong transaction has dropped the composed answers.
-        self.from = self.from.min(ctx.out.scratch().len());
-        for (nth, known) in self.left.by_ref().enumerate() {
-            ctx.out.scratch().extend_from_slice(describe(&known, ctx.now).as_bytes());
-            if nth % 64 == 63 {
-                if ctx.overflows() {
-                    ctx.out.scratch().truncate(self.from);
-                    return Progress::Done;
-                }
-                if ctx.is_over() {
-                    return Progress::Again;
-                }
+        // In a transaction nothing is sent between the commands.
+        let most = if ctx.conn.in_exec { u64::MAX } else { HIGH_WATER };
+        while !self.is_complete {
+            if !self.compose(ctx.now) {
+                ctx.reply().verbatim_head("txt", self.bytes);
+                self.is_complete = true;
+            } else if !self.held.resize((self.lines.len() * PIECE) as u64) {
+                ctx.reply().error("OOM no room for the list of so many clients");
+                return Progress::Done;
+            } else if ctx.is_over() {
+                return Progress::Again;
             }
         }
-        let lines = ctx.out.scratch().split_off(self.from);
-        ctx.reply().verbatim("txt", &lines);
+        while let Some(piece) = self.lines.pop_front() {
+            ctx.out.scratch().extend_from_slice(&piece);
+            self.held.resize((self.lines.len() * PIECE) as u64);
+            if ctx.out.pending() > most {
+                return Progress::Send;
+            }
+            if ctx.overflows() {
+                return Progress::Done;
+            }
+        }
+        ctx.reply().bulk_end();
         Progress::Done
     }
 }

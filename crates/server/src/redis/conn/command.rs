@@ -1,7 +1,8 @@
 //! COMMAND: properties of the commands.
 
 use larder_proto::resp::{
-    Args, glob,
+    Args,
+    glob::{self, Pattern},
     table::{self, Command, Id, category, docs, key, names},
 };
 
@@ -133,9 +134,10 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                 return ctx.reply().error(glob::TOO_LONG);
             }
             let value = value.to_ascii_lowercase();
+            let pattern = Pattern::new(&value);
             everything()
                 .map(|command| command.name)
-                .filter(|name| glob::matches(&value, name.as_bytes()))
+                .filter(|name| pattern.matches(name.as_bytes()))
                 .collect()
         }
         _ => return ctx.reply().error("ERR syntax error"),

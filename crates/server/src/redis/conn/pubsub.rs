@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use larder_proto::resp::{Args, Reply, glob};
+use larder_proto::resp::{
+    Args, Reply,
+    glob::{self, Pattern},
+};
 use larder_store::MAX_KEY;
 
 use crate::{
     redis::{
         ctx::Ctx,
-        hub::{Kind, NameDelivery, PatternDelivery},
+        hub::{Delivery, Kind},
         job::{Job, Progress},
         names::Names,
         shared::Shared,
@@ -24,7 +27,7 @@ const PATTERNS: usize = 1 << 10;
 /// Subscriptions ended in one step.
 const LEAVES: usize = 256;
 
-/// Byte comparisons between two checks of the clock.
+/// Steps of comparisons between two checks of the clock ([`Pattern::matches_counted`]).
 const COMPARED: usize = 256 * 1024;
 /// Names answered between two checks of the clock.
 const AT_ONCE: usize = 256;
@@ -242,9 +245,8 @@ fn start_publish(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
             return ctx.reply().error("OOM no room for a message to so many subscribers");
         }
     }
-    let by_name = shared.hub.publish_by_name(kind, args.get(1), args.get(2), limit);
-    let by_pattern = PatternDelivery::default();
-    ctx.go(Publish { kind, by_name, by_pattern, held }, args);
+    let delivery = shared.hub.begin(kind, args.get(1), args.get(2), limit);
+    ctx.go(Publish { delivery, held }, args);
 }
 
 pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -257,21 +259,9 @@ pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// A PUBLISH in progress.
 struct Publish {
-    kind: Kind,
-    by_name: NameDelivery,
-    by_pattern: PatternDelivery,
+    delivery: Delivery,
     #[allow(dead_code)] // held only for its drop
     held: Option<Held>,
-}
-
-impl Publish {
-    /// Delivers the message to the next subscribers. False: none remain.
-    fn next(&mut self, shared: &Shared, args: &Args<'_>) -> bool {
-        let (channel, limit) = (args.get(1), shared.config.mail_limit());
-        shared.hub.continue_by_name(self.kind, &mut self.by_name, channel, limit)
-            || self.kind == Kind::Channel
-                && shared.hub.publish_by_pattern(&mut self.by_pattern, channel, args.get(2), limit)
-    }
 }
 
 impl Job for Publish {
@@ -280,12 +270,13 @@ impl Job for Publish {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        while self.next(ctx.shared, args) {
+        let (shared, limit) = (ctx.shared, ctx.shared.config.mail_limit());
+        while shared.hub.go_on(&mut self.delivery, args.get(1), args.get(2), limit) {
             if ctx.is_over() {
                 return Progress::Again;
             }
         }
-        published(ctx, self.by_name.receivers + self.by_pattern.receivers);
+        published(ctx, self.delivery.receivers());
         Progress::Done
     }
 }
@@ -337,13 +328,14 @@ impl Channels {
     /// Compares some names, or lists those of the next part; names are not compared under the
     /// part's lock. False: none remain.
     fn find(&mut self, ctx: &Ctx<'_>, pattern: Option<&[u8]>) -> bool {
-        let mut compared = 0;
+        let (mut compared, pattern) = (0, pattern.map(Pattern::new));
         while self.at < self.part_names.len() && compared < COMPARED {
             let name = self.part_names.get(self.at);
-            if pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+            compared += ENTRY + name.len() / 16;
+            let matches = |pattern: &Pattern<'_>| pattern.matches_counted(name, &mut compared);
+            if pattern.as_ref().is_none_or(matches) {
                 self.found.push(name);
             }
-            compared += ENTRY + pattern.map_or(1, <[u8]>::len) * name.len();
             self.at += 1;
         }
         if compared > 0 {

@@ -12,7 +12,7 @@ use crate::redis::{
     data::PART,
     known::flag,
     on_demand::OnDemand,
-    shared::Shared,
+    shared::{Face, Shared},
     state::{Conn, ENTRY, Tracks},
 };
 
@@ -24,7 +24,8 @@ const ALL_PREFIXES: usize = 1 << 14;
 const PREFIX_BYTES: usize = 64 << 10;
 
 /// Records the keys that a command is about to read, if the client may cache them.
-pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args: &Args<'_>) {
+pub(crate) fn remember(face: &Face, conn: &mut Conn, command: &Command, args: &Args<'_>) {
+    let shared = &*face.shared;
     let tracks = &conn.tracks;
     let keeps = match (tracks.opt_in, tracks.opt_out) {
         (true, _) => tracks.caching == Some(true),
@@ -36,7 +37,8 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
     conn.remembers = keeps && command.last < 0 && args.len() > PART;
     if keeps && !conn.remembers {
         for place in command.key_places(args.len()) {
-            shared.tracking.remember(shared, args.get(place), conn.known.id());
+            let dropped = shared.tracking.remember(shared, args.get(place), conn.known.id());
+            dropped.for_each(|untold| face.tell(untold));
         }
     }
     // CACHING applies to the next command other than CLIENT, or to a whole transaction.
@@ -54,7 +56,7 @@ pub(crate) fn off(shared: &Shared, conn: &mut Conn) {
     if !conn.tracks.on {
         return;
     }
-    shared.tracking.leave(shared, &conn.known);
+    shared.tracking.leave(shared, &conn.known, &conn.tracks.prefixes);
     conn.tracks = OnDemand::default();
     conn.hold();
     conn.known.lower(flag::TRACKING | flag::BROADCAST | flag::BROKEN_REDIRECT | flag::NO_LOOP);

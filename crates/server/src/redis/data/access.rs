@@ -29,8 +29,8 @@ impl Ctx<'_> {
     #[inline]
     pub(super) fn read_hinted(&mut self, key: &[u8], hint: Hint) -> Option<Entry<'static>> {
         let hot = &self.face.counters.hot;
-        if hot.due() {
-            hot.sample(key);
+        if let Some(weight) = hot.due(self.now) {
+            hot.sample(key, weight);
         }
         let entry = self.store.get_hinted(hint, self.ns, key, self.now);
         if entry.is_none() {

@@ -33,6 +33,13 @@ const STEPS: usize = 128;
 /// Maximum of fields that a step of HSCAN shows, whatever COUNT says.
 const MOST: usize = 4 * 1024;
 
+/// Steps of comparisons with a pattern after which a step of HSCAN shows no more fields
+/// ([`Pattern::matches_counted`](larder_proto::resp::glob::Pattern::matches_counted)).
+const COMPARED: usize = 1_000_000;
+
+/// A field with its mark: half of its hash value, by which a walk is ordered.
+type Marked<'a> = (u64, Pair<'a>);
+
 /// HSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn hscan(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = hscan_step(ctx, args);
@@ -51,12 +58,23 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let options = Options::parse(args, 3, false)?;
     let record = Whole::of(&entry);
     let hash = read(&record)?;
-    let (mut pairs, next) = if hash.len() <= MOST && is_packed(ctx, &hash) {
-        (hash.pairs()?, 0)
+    let (fields, mut next) = if hash.len() <= MOST && is_packed(ctx, &hash) {
+        (hash.pairs()?.into_iter().map(|pair| (0, pair)).collect(), 0)
     } else {
         window(&hash, cursor, options.count)?
     };
-    pairs.retain(|(field, _)| options.matches(field));
+    let (mut pairs, mut steps, mut last) = (Vec::new(), 0, 0);
+    for (mark, pair) in fields {
+        // Fields with equal marks are shown together.
+        if steps > COMPARED && mark != last {
+            next = mark;
+            break;
+        }
+        last = mark;
+        if options.matches_counted(pair.0, &mut steps) {
+            pairs.push(pair);
+        }
+    }
     let mut reply = ctx.reply();
     reply.array(2);
     reply.bulk(Text::default().u64(next));
@@ -70,7 +88,7 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 
 /// The fields that follow `cursor` in the order of their hash values, and the next cursor. The
 /// order by hash value shows every field that exists throughout, whatever other fields come and go.
-fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'a>>, u64)> {
+fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Marked<'a>>, u64)> {
     let count = count.min(MOST).max(hash.len() / STEPS);
     // The smallest marks and one more: a list of all takes longer to allocate than to fill.
     let mut smallest: BinaryHeap<(u64, usize)> = BinaryHeap::with_capacity(count + 2);
@@ -88,15 +106,20 @@ fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'
             }
         }
     }
-    let mut marked = smallest.into_vec();
+    let mut marked = smallest.into_sorted_vec();
     let mut next = 0;
     if marked.len() > count {
-        next = marked.iter().map(|(mark, _)| *mark).max().unwrap_or_default();
+        next = marked.last().map(|(mark, _)| *mark).unwrap_or_default();
         // Fields with equal marks are shown together.
         marked.retain(|(mark, _)| *mark < next);
     }
-    let pair = |(_, at)| hash.iter_from((at, usize::MAX)).next();
-    Ok((marked.into_iter().filter_map(pair).collect::<Result<_, _>>()?, next))
+    let mut fields = Vec::with_capacity(marked.len());
+    for (mark, at) in marked {
+        if let Some(pair) = hash.iter_from((at, usize::MAX)).next() {
+            fields.push((mark, pair?));
+        }
+    }
+    Ok((fields, next))
 }
 
 /// HRANDFIELD key [count [WITHVALUES]]

@@ -4,7 +4,10 @@
 //! grows. So all keys are collected first, divided by hash into parts that can each be sorted in
 //! one step, and then answered as fast as the client reads.
 
-use larder_proto::resp::{Args, glob};
+use larder_proto::resp::{
+    Args,
+    glob::{self, Pattern},
+};
 use larder_store::{Cursor, Keep};
 use rapidhash::v3::rapidhash_v3;
 
@@ -97,8 +100,9 @@ impl Job for Listing {
 impl Listing {
     fn look(&mut self, ctx: &Ctx<'_>, pattern: &[u8], at: Cursor) -> Option<Cursor> {
         let (parts, all, now) = (&mut self.parts, pattern == b"*", ctx.now);
-        ctx.store.scan(ctx.ns, at, slice(pattern), &mut |key, info| {
-            if info.expires.is_none_or(|at| at > now) && (all || glob::matches(pattern, key)) {
+        let pattern = Pattern::new(pattern);
+        ctx.store.scan(ctx.ns, at, slice(pattern.len()), &mut |key, info| {
+            if info.expires.is_none_or(|at| at > now) && (all || pattern.matches(key)) {
                 parts[rapidhash_v3(key) as usize % PARTS].push(key);
             }
             Keep::Keep

@@ -1,7 +1,9 @@
 //! Walks over all keys: SCAN and DBSIZE.
 
 use larder_proto::resp::{
-    Args, glob, hash,
+    Args,
+    glob::{self, Pattern},
+    hash,
     number::{Text, parse_cursor, parse_i64},
 };
 use larder_store::{Cursor, Keep};
@@ -19,22 +21,23 @@ const MOST: usize = 100_000;
 const PLACES: usize = 64 * 1024;
 /// Slots examined between two checks of the clock.
 pub(super) const LOOK: usize = 512;
-/// Byte comparisons of a pattern between two checks of the clock, for keys of some 64 bytes.
-const COMPARED: usize = 512 * 1024;
+/// Slots examined with a pattern of one byte between two checks of the clock.
+const COMPARED: usize = 2048;
 
-/// Slots examined with this pattern between two checks of the clock. A long pattern may cost its
-/// length times the key's.
-pub(super) fn slice(pattern: &[u8]) -> usize {
-    (COMPARED / 64 / pattern.len().max(1)).clamp(1, LOOK)
+/// Slots examined with a pattern of this length between two checks of the clock: 2 with the
+/// longest, as each may hold a key of 16 KiB, for which a comparison takes up to half a
+/// millisecond.
+pub(super) fn slice(pattern: usize) -> usize {
+    (COMPARED / pattern.max(1)).clamp(2, LOOK)
 }
 
 pub(super) const BAD_CURSOR: &str = "ERR invalid cursor";
 
 /// Options of SCAN and HSCAN.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Options<'a> {
     pub(super) count: usize,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern<'a>>,
     kind: Option<&'a [u8]>,
 }
 
@@ -52,7 +55,7 @@ impl<'a> Options<'a> {
                 if value.len() > glob::LONGEST {
                     return Err(glob::TOO_LONG.into());
                 }
-                options.pattern = Some(value).filter(|pattern| pattern != b"*");
+                options.pattern = Some(value).filter(|pattern| *pattern != b"*").map(Pattern::new);
             } else if kinds && args.is(at, "TYPE") {
                 options.kind = Some(value);
             } else {
@@ -63,8 +66,13 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    pub(super) fn matches(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+    fn matches(&self, name: &[u8]) -> bool {
+        self.matches_counted(name, &mut 0)
+    }
+
+    /// The same; adds the number of steps to `steps`, each about a nanosecond.
+    pub(super) fn matches_counted(&self, name: &[u8], steps: &mut usize) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches_counted(name, steps))
     }
 
     fn is_kind(&self, flags: u32) -> bool {
@@ -87,7 +95,7 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let wanted = options.count.min(MOST);
     let (mut seen, mut looked, mut limit) = (0, 0, wanted);
     let mut next = Some(Cursor(cursor));
-    let most = options.pattern.map_or(LOOK, slice);
+    let most = options.pattern.as_ref().map_or(LOOK, |pattern| slice(pattern.len()));
     while let Some(at) = next.filter(|_| seen < wanted && looked < PLACES) {
         limit = limit.min(most);
         next = ctx.store.scan(ctx.ns, at, limit, &mut |key, info| {

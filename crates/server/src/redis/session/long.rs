@@ -1,6 +1,6 @@
 //! Commands longer than the receive buffer: collected up to their end, or refused and thrown away.
 
-use larder_proto::resp::{Rest, Step, TooMuch};
+use larder_proto::resp::{Rest, Step, TooMuch, table};
 
 use super::{
     super::{
@@ -72,7 +72,13 @@ impl Session {
                     // The hint belongs to an earlier command.
                     face.hint.set(None);
                     conn.stays = true;
-                    if !run(face, conn, &args, now, out, dropped) {
+                    if let Some(text) = dispatch::overlong(&args) {
+                        let muted = conn.gates & gate::MUTED != 0;
+                        let (command, out) = (table::find(args.get(0)), &mut *out);
+                        dispatch::refuse(face, conn, command, text, target(muted, dropped, out));
+                        drop_answers(dropped);
+                        answered(conn, muted, out);
+                    } else if !run(face, conn, &args, now, out, dropped) {
                         return Turn::Later(used, conn.looks_again());
                     }
                     if conn.running.is_none() {

@@ -11,6 +11,10 @@ export interface Hint {
     /** What it is about, where the title has a number in it. */
     topic?: string;
     advice: string;
+    /** The setting that mends it, to copy. */
+    setting?: string;
+    /** URLs that show it. */
+    evidence?: string[];
     /** Where the documents say more. */
     docs: string;
 }
@@ -47,6 +51,7 @@ export class Advice {
     about(span: Span): Hint[] {
         if (span.now.http !== null && span.now.http.requests === 0) return [NOTHING_YET];
         const now = span.now.now_ms;
+        for (const hint of causes(span)) this.held.set(hint.topic ?? hint.title, { hint, until: now + HOLD_MS });
         if (span.seconds >= PATIENCE) {
             for (const hint of hints(span)) this.held.set(hint.topic ?? hint.title, { hint, until: now + HOLD_MS });
         }
@@ -63,7 +68,20 @@ export function hints(span: Span): Hint[] {
     const found = [originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
         .map((rule) => rule(span))
         .filter((hint): hint is Hint => hint !== null);
-    return worstFirst(found);
+    return worstFirst([...found, ...causes(span)]);
+}
+
+/** Causes of misses as the server found them, each with its pages and its setting. */
+function causes({ now }: Span): Hint[] {
+    return (now.advice ?? []).map((cause) => ({
+        level: 'warn',
+        topic: `${cause.site} ${cause.reason}`,
+        title: `${cause.site}: ${f.percent(share(cause.requests, cause.of))} of what missed: ${cause.reason}`,
+        advice: cause.text,
+        ...(cause.setting === '' ? {} : { setting: cause.setting }),
+        evidence: cause.urls,
+        docs: 'docs/operations.md',
+    }));
 }
 
 function worstFirst(list: Hint[]): Hint[] {
@@ -134,7 +152,7 @@ function ratio({ now, then }: Span): Hint | null {
     const results = difference(now.http, then?.http);
     const all = total(results);
     const found = share(fromMemory(results), all);
-    if (all < ENOUGH || found >= 0.7) return null;
+    if (all < ENOUGH || found >= 0.7 || (now.advice ?? []).length > 0) return null;
     const why = since(now.http?.why_missed, then?.http?.why_missed);
     const most = largest(why);
     const part = f.percent(share(why[most] ?? 0, total(why)));
@@ -159,7 +177,7 @@ function notStored({ now, then }: Span): Hint | null {
     const reasons = since(now.http?.not_stored, then?.http?.not_stored);
     const most = largest(reasons);
     const all = total(difference(now.http, then?.http));
-    if (most !== 'set-cookie' || all < ENOUGH || (reasons[most] ?? 0) < all * 0.1) return null;
+    if ((now.advice ?? []).length > 0 || most !== 'set-cookie' || all < ENOUGH || (reasons[most] ?? 0) < all * 0.1) return null;
     return {
         level: 'info',
         title: 'Answers with Set-Cookie are not stored',

@@ -44,7 +44,7 @@ export function urls(inspect: (url: string) => void): Polls {
         const asked = by.get();
         const top = await getJson<TopUrls>(path('/api/v1/top', { by: asked, limit: 12 }));
         if (asked !== by.get()) return;
-        text(made.note, `estimates: one request in ${top.sampled_one_in} is counted`);
+        text(made.note, `exact up to ${top.exact_per_second} answers from memory a second and thread; beyond, one in ${top.sampled_one_in} counts for all`);
         table.update(top.urls);
     };
     return { element: made.element, poll };
@@ -68,8 +68,8 @@ export function keys(faces: () => string[]): Polls {
     const poll = async () => {
         const all = await Promise.all(faces().map((face) => getJson<TopKeys>(path('/api/v1/keys', { face, limit: 12 }))));
         const rows = all.flatMap((top) => top.keys.map((key) => ({ face: top.face, ...key })));
-        text(made.note, `estimates: one get in ${all[0]?.sampled_one_in ?? 0} is counted`);
-        table.update(rows.sort((a, b) => b.gets_at_least - a.gets_at_least).slice(0, 12));
+        text(made.note, `exact up to ${all[0]?.exact_per_second ?? 0} gets a second and thread; beyond, one in ${all[0]?.sampled_one_in ?? 0} counts for all`);
+        table.update(rows.sort((a, b) => b.gets - a.gets).slice(0, 12));
     };
     return { element: made.element, poll };
 }

@@ -141,7 +141,15 @@ function showHints(list: Hint[]): void {
     text(byId('announced'), shown.map((hint) => hint.title).join('. '));
     home.replaceChildren(
         ...shown.map((hint) =>
-            h('li', { class: `hint ${hint.level}` }, h('strong', {}, hint.title), h('span', { class: 'advice' }, hint.advice), h('cite', {}, hint.docs)),
+            h(
+                'li',
+                { class: `hint ${hint.level}` },
+                h('strong', {}, hint.title),
+                h('span', { class: 'advice' }, hint.advice),
+                h('cite', {}, hint.docs),
+                ...(hint.setting === undefined ? [] : [h('code', { class: 'setting' }, hint.setting)]),
+                ...(hint.evidence ?? []).map((url) => h('span', { class: 'evidence' }, url)),
+            ),
         ),
     );
 }

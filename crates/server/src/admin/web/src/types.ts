@@ -125,6 +125,8 @@ export type Http = {
     /** Responses of origins with neither length nor chunks: their end is the end of the
      * connection. */
     unframed: number,
+    /** Files of this machine that were opened to be kept, anew after a change. */
+    files_opened: number,
     /** TLS handshakes that succeeded. */
     tls_handshakes: number,
     /** TLS handshakes of clients that had a ticket. */
@@ -159,6 +161,10 @@ export type Http = {
     /** Second copies of frequently requested large pages, in files in memory, from which
      * they are sent without copying. */
     sendfile_cache: number,
+    /** Files of this machine that are kept open. */
+    open_files: number,
+    /** Content of small files of this machine, kept in memory. */
+    file_memory: number,
     /** Connections of clients. */
     connections: Connections,
     /** Clients that took too long. */

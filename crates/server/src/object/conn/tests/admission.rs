@@ -12,6 +12,7 @@ use super::*;
 use crate::{
     net::{
         accept::Acceptor,
+        inherited::Inherited,
         listen::{self, Listener, Manner},
     },
     object::{
@@ -77,7 +78,9 @@ fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<FaceAcceptor<EchoFace>>, SocketAdd
         events: RefCell::default(),
     });
     let any = [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
-    let mut bound = listen::bind(&any, 1, Manner { sndbuf: 0, backlog: 8 }).expect("bound");
+    let mut bound =
+        listen::bind(&any, 1, Manner { sndbuf: 0, backlog: 8 }, &mut Inherited::default())
+            .expect("bound");
     let Some(listener @ Listener::Tcp(_)) = bound.workers[0].pop() else { panic!("a listener") };
     let address = listener.name().expect("a name").parse().expect("an address");
     let conns = conns();

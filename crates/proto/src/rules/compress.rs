@@ -1,0 +1,142 @@
+//! Pages that are kept in compressed forms too, and the facts of a form.
+
+use super::{Policy, ResponseFacts, strip, vary};
+use crate::http::cache_control::CacheControl;
+use crate::http::framing::content_length;
+use crate::page::Encoding;
+
+/// Bytes from which a body is worth compressing: below, the head is most of the answer.
+pub const LEAST_BODY: u64 = 1024;
+
+/// Whether a stored response is kept in compressed forms too: a complete 200 of a type that
+/// compresses, not coded, and without `no-transform` (RFC 9110 7.7).
+pub fn compressible(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
+    !policy.compress.is_empty()
+        && resp.status == 200
+        && !vary::is_coded(resp.fields)
+        && resp.fields.get("content-type").is_some_and(is_text)
+        && resp
+            .fields
+            .get("content-length")
+            .is_none_or(|length| content_length(length).is_some_and(|len| len >= LEAST_BODY))
+        && !CacheControl::parse(resp.fields.all("cache-control")).no_transform
+}
+
+/// Whether content of this type compresses well. Event streams are sent piece by piece and are
+/// left alone.
+fn is_text(content_type: &[u8]) -> bool {
+    const TYPES: [&str; 12] = [
+        "application/javascript",
+        "application/json",
+        "application/manifest",
+        "application/rtf",
+        "application/vnd.ms-fontobject",
+        "application/wasm",
+        "application/x-javascript",
+        "application/xml",
+        "font/otf",
+        "font/ttf",
+        "image/bmp",
+        "image/x-icon",
+    ];
+    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    let essence = essence.to_ascii_lowercase();
+    let is = |name: &str| essence == name.as_bytes();
+    (essence.starts_with(b"text/") && !is("text/event-stream"))
+        || essence.ends_with(b"+json")
+        || essence.ends_with(b"+xml")
+        || TYPES.iter().any(|name| is(name))
+}
+
+/// Appends `Vary: Accept-Encoding` to the head of a compressible response that does not say so.
+pub(super) fn say_vary(resp: &ResponseFacts<'_>, policy: &Policy, head: &mut Vec<u8>) {
+    let said = || {
+        let mut names = resp.fields.elements("vary");
+        names.any(|name| name.eq_ignore_ascii_case(b"accept-encoding"))
+    };
+    if compressible(resp, policy) && !said() {
+        strip::write_line("Vary", b"Accept-Encoding", head);
+    }
+}
+
+/// Names of codings in Content-Encoding, and in the entity tags of forms.
+pub fn name(encoding: Encoding) -> Option<&'static str> {
+    match encoding {
+        Encoding::Gzip => Some("gzip"),
+        Encoding::Br => Some("br"),
+        Encoding::Zstd => Some("zstd"),
+        _ => None,
+    }
+}
+
+/// Fields of a page that are not true of its forms: they are about the bytes of the content (RFC
+/// 9110 8.6, 8.8.3, RFC 9530, RFC 3230, RFC 1864).
+pub const OF_THE_BYTES: [&str; 7] = [
+    "content-length",
+    "etag",
+    "content-encoding",
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+];
+
+/// The entity tag of a page's form. Strong tags differ for different bytes (RFC 9110 8.8.3.3): the
+/// coding goes before the closing quote. A weak tag is that of the page: it names the content and
+/// not its bytes.
+pub fn form_tag(etag: &[u8], coding: &str) -> Vec<u8> {
+    match etag.strip_suffix(b"\"") {
+        Some(tag) if !etag.starts_with(b"W/") => [tag, b"-", coding.as_bytes(), b"\""].concat(),
+        _ => etag.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Codings;
+    use crate::rules::test_support::{fields, response};
+
+    fn judged(list: &[(&str, &str)]) -> bool {
+        let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };
+        compressible(&response(200, &fields(list)), &policy)
+    }
+
+    #[test]
+    fn text_of_some_length_is_compressible() {
+        for yes in ["text/html", "Text/HTML; charset=utf-8", "application/ld+json", "image/svg+xml"]
+        {
+            assert!(judged(&[("Content-Type", yes)]), "{yes}");
+        }
+        for no in ["image/png", "text/event-stream", "application/octet-stream", ""] {
+            assert!(!judged(&[("Content-Type", no)]), "{no}");
+        }
+        let html = ("Content-Type", "text/html");
+        assert!(!judged(&[]));
+        assert!(judged(&[html, ("Content-Length", "1024")]));
+        assert!(!judged(&[html, ("Content-Length", "1023")]));
+        assert!(!judged(&[html, ("Cache-Control", "max-age=9, no-transform")]));
+        assert!(!judged(&[html, ("Content-Encoding", "gzip")]));
+        assert!(!compressible(&response(200, &fields(&[html])), &Policy::default()));
+        let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };
+        assert!(!compressible(&response(404, &fields(&[html])), &policy));
+    }
+
+    #[test]
+    fn strong_tags_of_forms_differ() {
+        assert_eq!(form_tag(b"\"abc\"", "br"), b"\"abc-br\"");
+        assert_eq!(form_tag(b"\"\"", "gzip"), b"\"-gzip\"");
+        assert_eq!(form_tag(b"W/\"abc\"", "br"), b"W/\"abc\"");
+        assert_eq!(form_tag(b"abc", "br"), b"abc");
+    }
+
+    #[test]
+    fn accept_encoding_selects_nothing_where_pages_are_compressed_here() {
+        let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };
+        let list = fields(&[("Vary", "Accept-Encoding, Accept-Language")]);
+        let names = |policy| vary::selecting(crate::http::Fields::new(&list), policy);
+        assert_eq!(names(&policy), vary::Vary::Names(vec!["accept-language".into()]));
+        let both = vec!["accept-encoding".into(), "accept-language".into()];
+        assert_eq!(names(&Policy::default()), vary::Vary::Names(both));
+    }
+}

@@ -1,0 +1,111 @@
+//! The answer from a file of this machine that is kept ready (`origin::files::kept`).
+//!
+//! The store is looked up first: a page that was published under the URL of a file covers it. A
+//! fetch answers where rules edit fields, and for every path that leads to no file.
+
+use larder_proto::rules::Forward;
+
+use super::{
+    deliver::{self, Body, Delivered, Served, Spans, content_type, logged_status},
+    exchange::Exchange,
+    log::finish,
+};
+use crate::{
+    access_log::Hierarchy,
+    clock::Ms,
+    net::out::Out,
+    origin::{KeptContent, KeptForm, Seen},
+    request::route::Route,
+    wire::h1::HeadWriter,
+};
+
+/// Answers from a file. None: something else answers; true: the connection goes on.
+pub(super) fn answer(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    route: &Route<'_>,
+    now: Ms,
+) -> Option<bool> {
+    let handling = route.policy.handling.as_ref();
+    let tree = handling
+        .and_then(|handling| handling.origin.as_ref())
+        .unwrap_or(&route.site.origin)
+        .files()?;
+    if handling.is_some_and(|handling| handling.edits()) {
+        return None;
+    }
+    let pages = exchange.request.pages;
+    let target = handling.map(|handling| handling.target(&route.path));
+    let target = target.as_deref().unwrap_or(&route.path);
+    let (file, seen) = pages.files.find(tree, target, now, pages.shared.flights.purges())?;
+    let form = file.form(exchange.request.head.fields);
+    let delivered = compose(exchange, out, form, seen, now)?;
+    let why = match seen {
+        Seen::Kept => None,
+        Seen::Opened => Some(Forward::UriMiss),
+        Seen::Changed => Some(Forward::Stale),
+    };
+    if let Some(why) = why {
+        exchange.request.stats.forwarded(why);
+        pages.counters.files_opened.one();
+    }
+    Some(finish(exchange, &delivered))
+}
+
+fn compose(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    form: &KeptForm,
+    seen: Seen,
+    now: Ms,
+) -> Option<Delivered> {
+    let page = form.page()?;
+    let mut meta = page.meta;
+    (meta.response_time, meta.date) = (now, now / 1000);
+    let part = deliver::part(exchange, &page, &meta)?;
+    let served = Served::file(seen);
+    let before = out.pending();
+    let keep = exchange.keep();
+    let head = HeadWriter(out.scratch());
+    let Spans { status, body } =
+        deliver::compose_page(exchange, head, &page, &meta, &served, &part, keep);
+    let head_bytes = out.pending() - before;
+    if !exchange.request.is_head() {
+        send(out, form.content(), body);
+    }
+    let bytes = out.pending() - before;
+    Some(Delivered {
+        status,
+        bytes,
+        body_bytes: bytes - head_bytes,
+        keep,
+        result: served.result(status),
+        hierarchy: Hierarchy::None,
+        content_type: exchange.worker.shows().then(|| content_type(page.head)).flatten(),
+        cache_status: logged_status(exchange, &served.meta().cache_status),
+    })
+}
+
+fn send(out: &mut Out, content: &KeptContent, body: Body) {
+    match body {
+        Body::None => {}
+        Body::One(range) => append(out, content, (range.first, range.last + 1)),
+        Body::Many(parts, end) => {
+            for (before, range) in parts {
+                out.scratch().extend_from_slice(&before);
+                append(out, content, (range.first, range.last + 1));
+            }
+            out.scratch().extend_from_slice(&end);
+        }
+    }
+}
+
+fn append(out: &mut Out, content: &KeptContent, (from, to): (u64, u64)) {
+    match content {
+        KeptContent::Memory(bytes) => {
+            let part = bytes.get(from as usize..to as usize).unwrap_or_default();
+            out.scratch().extend_from_slice(part);
+        }
+        KeptContent::File(file) => out.copied(file.clone(), from, to),
+    }
+}

@@ -1,0 +1,220 @@
+//! Compressed forms of pages: how one is found, and its record.
+//!
+//! A form is a copy of a page's bytes in a content coding, in a namespace of its own. It decides
+//! nothing: callers look up the page first, by every rule, and a form belongs to one write of that
+//! page ([`Entry::written`]). So a purge, an expiry or a replacement of the page ends its forms with
+//! it; bytes that no page refers to any more are evicted as unused ones are.
+
+use larder_proto::{
+    http::Codings,
+    page::{
+        Encoding, Kind, Meta, PageFlags, PageView, Parts, TRAILER_LEN, Trailer, Verify,
+        encode_head, view,
+    },
+    rules::compress::{self, LEAST_BODY},
+};
+use larder_store::{Entry, Namespace, Put, PutError, Store};
+
+use crate::{
+    clock::Ms,
+    page::{head, lookup::StoredPage},
+};
+
+/// Where forms live.
+pub(crate) const FORMS: Namespace = Namespace(18);
+
+/// The codings that forms are made in.
+const CODINGS: [(Codings, Encoding, u8); 3] = [
+    (Codings::GZIP, Encoding::Gzip, b'g'),
+    (Codings::BR, Encoding::Br, b'b'),
+    (Codings::ZSTD, Encoding::Zstd, b'z'),
+];
+
+/// How hard a form was compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Effort {
+    /// At once, for a page that was requested again.
+    Good = 1,
+    /// For a page that is requested often.
+    Best = 2,
+}
+
+/// What a lookup says of the form that a request would get.
+pub(crate) enum FormLookup {
+    /// It is there, as hard compressed as this.
+    Ready(Entry<'static>, Encoding, Effort),
+    /// It is not there, and worth making.
+    Missing(Encoding),
+    /// The page as it is.
+    Plain,
+}
+
+/// The form of a page for a client that takes `accepted`, the first of `order` that there is.
+/// `page` is the record of `held`.
+pub(crate) fn look(
+    store: &'static Store,
+    held: &StoredPage,
+    page: &PageView<'_>,
+    order: &[Codings],
+    accepted: Codings,
+    now: Ms,
+) -> FormLookup {
+    if page.body_len < LEAST_BODY {
+        return FormLookup::Plain;
+    }
+    let mut missing = None;
+    let mut key = Vec::with_capacity(page.key.len() + 1);
+    let wanted = order.iter().filter(|coding| accepted.contains(**coding));
+    for (_, encoding, letter) in wanted.filter_map(known) {
+        write_key(&mut key, page.key, letter);
+        let found = store.get(FORMS, &key, now).and_then(|entry| {
+            let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+            let (of, effort, empty) = (form.meta.nonce, effort(&form.meta), form.body_len == 0);
+            (of == held.entry.written()).then_some((entry, effort, empty))
+        });
+        match found {
+            Some((entry, effort, false)) => return FormLookup::Ready(entry, encoding, effort),
+            // The coding gains nothing.
+            Some((_, _, true)) => {}
+            None => missing = missing.or(Some(encoding)),
+        }
+    }
+    missing.map_or(FormLookup::Plain, FormLookup::Missing)
+}
+
+fn known(coding: &Codings) -> Option<(Codings, Encoding, u8)> {
+    CODINGS.into_iter().find(|(known, ..)| known == coding)
+}
+
+fn write_key(out: &mut Vec<u8>, page: &[u8], letter: u8) {
+    out.clear();
+    out.extend_from_slice(page);
+    out.push(letter);
+}
+
+fn effort(meta: &Meta) -> Effort {
+    if meta.initial_age >= Effort::Best as u32 { Effort::Best } else { Effort::Good }
+}
+
+/// The key of the form of a page in a coding.
+pub(crate) fn key(page: &[u8], encoding: Encoding) -> Option<Vec<u8>> {
+    let (.., letter) = CODINGS.into_iter().find(|(_, known, _)| *known == encoding)?;
+    let mut key = Vec::with_capacity(page.len() + 1);
+    write_key(&mut key, page, letter);
+    Some(key)
+}
+
+/// A form about to be stored.
+pub(crate) struct Form<'a> {
+    pub(crate) encoding: Encoding,
+    pub(crate) effort: Effort,
+    /// Number of the write of the page.
+    pub(crate) of: u64,
+    /// Hash of the page's body: a page that is written anew with the same body keeps its forms.
+    pub(crate) body_hash: u64,
+    /// The coded body; empty if the coding gains nothing.
+    pub(crate) body: &'a [u8],
+    pub(crate) expires: Option<Ms>,
+}
+
+impl Form<'_> {
+    /// Stores the form of `page`.
+    pub(crate) fn store(
+        &self,
+        store: &'static Store,
+        page: &PageView<'_>,
+        now: Ms,
+    ) -> Result<(), PutError> {
+        let (Some(key), Some(coding)) =
+            (key(page.key, self.encoding), compress::name(self.encoding))
+        else {
+            return Ok(());
+        };
+        let etag = page.etag.map(|etag| compress::form_tag(etag, coding));
+        let lines = self.lines(page, coding, etag.as_deref());
+        let meta = Meta {
+            kind: Kind::Form,
+            status: page.meta.status,
+            flags: PageFlags::HAS_LENGTH,
+            encoding: self.encoding,
+            initial_age: self.effort as u32,
+            nonce: self.of,
+            soft_purged_at: self.body_hash,
+            ..Meta::default()
+        };
+        let etag = etag.as_deref().unwrap_or_default();
+        let parts = Parts { etag, key: page.key, head: &lines, ..Parts::default() };
+        let record = encode_head(&meta, &parts).map_err(|_| PutError::TooLarge)?;
+        let mut trailer = Trailer::new(&record);
+        trailer.update(self.body);
+        let trailer: [u8; TRAILER_LEN] = trailer.finish();
+        let value: [&[u8]; 3] = [&record, self.body, &trailer];
+        let put = Put { value: &value, expires: self.expires, ..Put::default() };
+        store.set(FORMS, &key, put, now).map(|_| ())
+    }
+
+    /// The head of the page with the fields that are true of this form.
+    fn lines(&self, page: &PageView<'_>, coding: &str, etag: Option<&[u8]>) -> Vec<u8> {
+        let mut lines = head::without(page.head, &compress::OF_THE_BYTES);
+        let mut line = |name: &str, value: &[u8]| {
+            lines.extend_from_slice(name.as_bytes());
+            lines.extend_from_slice(b": ");
+            lines.extend_from_slice(value);
+            lines.extend_from_slice(b"\r\n");
+        };
+        line("Content-Encoding", coding.as_bytes());
+        if let Some(etag) = etag {
+            line("ETag", etag);
+        }
+        head::number_line(&mut lines, "Content-Length", self.body.len() as u64);
+        lines
+    }
+}
+
+/// A form that is stored under the key of a page, for whichever write of it.
+pub(crate) struct StoredForm {
+    pub(crate) effort: Effort,
+    /// Number of the write of the page.
+    pub(crate) of: u64,
+    pub(crate) body_hash: u64,
+    entry: Entry<'static>,
+    body: (u64, u64),
+}
+
+impl StoredForm {
+    /// The form of a page in a coding, if there is one.
+    pub(crate) fn find(
+        store: &'static Store,
+        page: &[u8],
+        encoding: Encoding,
+        now: Ms,
+    ) -> Option<Self> {
+        let entry = store.peek(FORMS, &key(page, encoding)?, now)?;
+        let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+        let (meta, body) = (form.meta, (form.body_at as u64, form.body_len));
+        let (of, body_hash) = (meta.nonce, meta.soft_purged_at);
+        Some(Self { effort: effort(&meta), of, body_hash, entry, body })
+    }
+
+    /// The coded body.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        copied(&self.entry, self.body.0, self.body.1)
+    }
+}
+
+/// `len` bytes of an entry from a position on.
+pub(crate) fn copied(entry: &Entry<'_>, at: u64, len: u64) -> Vec<u8> {
+    let (mut skip, mut left) = (at as usize, len as usize);
+    let mut out = Vec::with_capacity(left);
+    for chunk in entry.chunks() {
+        let from = skip.min(chunk.len());
+        skip -= from;
+        let take = left.min(chunk.len() - from);
+        out.extend_from_slice(&chunk[from..from + take]);
+        left -= take;
+        if left == 0 {
+            break;
+        }
+    }
+    out
+}

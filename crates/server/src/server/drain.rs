@@ -1,0 +1,54 @@
+//! The end of a server, in the order in which its parts need each other.
+
+use std::time::Duration;
+
+use super::{Server, sockets::remove_files};
+use crate::{
+    net::conns::{DRAIN_LOOK, Group},
+    worker::Command,
+};
+
+impl Server {
+    /// Stops accepting, lets open requests finish (at most `limits.drain`), writes the log out and
+    /// returns.
+    pub fn drain(mut self) {
+        if let Some(admin) = &self.admin {
+            admin.draining();
+        }
+        let left = self.drain_pages(self.settings.http.limits.drain);
+        remove_files(&self.addresses, &self.inherited);
+        for commands in &self.commands {
+            let _ = commands.blocking_send(Command::Drain(left));
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        if let Some(admin) = &mut self.admin {
+            admin.end();
+        }
+        if let Some(control) = &self.control {
+            let _ = std::fs::remove_file(control);
+        }
+        if let Some(logger) = &self.logger {
+            logger.close();
+        }
+    }
+
+    /// Lets the requests for pages finish, while objects are still served: their origins may keep
+    /// objects here. Returns the rest of `patience`.
+    fn drain_pages(&self, patience: Duration) -> Duration {
+        let mut left = patience;
+        if self.faces.http.is_none() {
+            return left;
+        }
+        for commands in &self.commands {
+            let _ = commands.blocking_send(Command::DrainPages);
+        }
+        while !left.is_zero() && self.worker_shared.open(Group::Pages) > 0 {
+            let step = left.min(DRAIN_LOOK);
+            std::thread::sleep(step);
+            left -= step;
+        }
+        left
+    }
+}
