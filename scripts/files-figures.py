@@ -133,18 +133,6 @@ def load(options, server, duration, warm_up, seed):
     return json.loads(result.stdout)
 
 
-def find(value, *names):
-    """The first number under one of these names, at any depth."""
-    if isinstance(value, dict):
-        for name in names:
-            if isinstance(value.get(name), (int, float)):
-                return value[name]
-        value = value.values()
-    elif not isinstance(value, list):
-        return None
-    return next((found for item in value if (found := find(item, *names)) is not None), None)
-
-
 def zipf(options, servers):
     figures = {server.name: [] for server in servers}
     for server in servers:
@@ -152,18 +140,17 @@ def zipf(options, servers):
     for number in range(options.rounds):
         for server in random.sample(servers, len(servers)):
             report = load(options, server, options.duration, "0s", 2 + number)
-            rate = find(report, "rate", "requests_per_second")
-            cpu = find(report, "server_cpu_us", "cpu_us", "server_us_per_request")
-            figures[server.name].append((rate, cpu, report))
+            if report["errors_total"] or report["wrong"]:
+                sys.exit(f"{server.name}: {report['errors']} and {report['wrong']} wrong answers")
+            figures[server.name].append(report)
     print(f"{'server':10} {'requests/s':>12} {'CPU us':>8}")
-    for name, rounds in figures.items():
-        rates = [rate for rate, _, _ in rounds if rate is not None]
-        cpus = [cpu for _, cpu, _ in rounds if cpu is not None]
-        median = lambda numbers: f"{statistics.median(numbers):.1f}" if numbers else "?"
-        print(f"{name:10} {median(rates):>12} {median(cpus):>8}")
+    for name, reports in figures.items():
+        rate = statistics.median(report["answers_per_second"] for report in reports)
+        cpu = statistics.median(report["servers"][0]["cpu_ns_per_request"] for report in reports)
+        print(f"{name:10} {rate:12.0f} {cpu / 1000:8.2f}")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({n: [report for _, _, report in all] for n, all in figures.items()}, file)
+            json.dump(figures, file)
 
 
 def apache_bench(options, servers):

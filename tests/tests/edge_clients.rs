@@ -115,7 +115,8 @@ fn testssl_finds_no_weakness() {
     let of = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();
     // It complains of an openssl without GOST of its own.
     let weak = |finding: &&Value| {
-        !["OK", "INFO"].contains(&&*of(finding, "severity")) && of(finding, "id") != "engine_problem"
+        !["OK", "INFO"].contains(&&*of(finding, "severity"))
+            && of(finding, "id") != "engine_problem"
     };
     assert_eq!(found.iter().filter(weak).collect::<Vec<_>>(), Vec::<&Value>::new());
     let is_there = |id: &str, text: &str| {

@@ -1,8 +1,8 @@
 //! Three servers behind one site, under load, one of which fails, then all of them: no visitor sees
 //! a failure where another server can answer, and stale pages are served where none can.
 //!
-//! With `LARDER_FAULTS=SECONDS` each fault lasts that long (`scripts/origin-faults.sh`). The figures
-//! are printed as a table.
+//! With `LARDER_FAULTS=SECONDS` each fault lasts that long (`scripts/origin-faults.sh`). The
+//! figures are printed as a table.
 
 #![allow(clippy::unwrap_used)]
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-const VISITORS: usize = 40;
+const VISITORS: usize = 100;
 
 fn before(url: &str, lines: &str) -> Larder {
     Larder::with_config(&format!(
@@ -106,14 +106,9 @@ fn the_limit_falls_with_a_slow_server_and_rises_again() {
 
 #[test]
 fn where_all_connections_are_used_a_stale_page_or_503_comes() {
-    for lines in [
-        "max_connections = 1
-max_waiting = 0
-",
-        "max_connections = 1
-max_wait = "20ms"
-",
-    ] {
+    for lines in
+        ["max_connections = 1\nmax_waiting = 0\n", "max_connections = 1\nmax_wait = \"20ms\"\n"]
+    {
         let gate = Gate::closed();
         let (entered, open) = (Arc::new(AtomicUsize::new(0)), gate.clone());
         let count = entered.clone();
@@ -122,14 +117,10 @@ max_wait = "20ms"
                 count.fetch_add(1, SeqCst);
                 open.wait();
             }
-            reply.ok(&["Cache-Control: max-age=1", "Age: 5", "ETag: "1""], "page");
+            reply.ok(&["Cache-Control: max-age=1", "Age: 5", "ETag: \"1\""], "page");
         });
         let larder = Larder::with_config(&format!(
-            "threads = 1
-[[site]]
-[site.origin]
-url = "{}"
-{lines}",
+            "threads = 1\n[[site]]\n[site.origin]\nurl = \"{}\"\n{lines}",
             origin.url()
         ));
         let addr = larder.addr();

@@ -39,8 +39,8 @@ impl DecodedPath {
     }
 }
 
-/// Whether a segment of a path is `.` or `..`, in any spelling in which a server may take it for one:
-/// escaped (`%2e%2e`), behind an escaped or a reversed slash, before parameters (`..;a`).
+/// Whether a segment of a path is `.` or `..`, in any spelling in which a server may take it for
+/// one: escaped (`%2e%2e`), behind an escaped or a reversed slash, before parameters (`..;a`).
 pub fn has_dot_segment(path: &[u8]) -> bool {
     let mut rest = path;
     let decoded = std::iter::from_fn(|| {

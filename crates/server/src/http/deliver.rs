@@ -21,12 +21,12 @@ use crate::{
 use crate::{
     http::exchange::Exchange,
     net::out::Out,
+    origin::Seen,
     page::{
         answer::has_body,
         forms::{self, Effort, FormLookup},
         lookup::StoredPage,
     },
-    origin::Seen,
     settings::RulePolicy,
     wire::{file, h1::HeadWriter, meta, meta::ResponseMeta},
 };

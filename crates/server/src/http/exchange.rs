@@ -93,8 +93,8 @@ impl<'a, 'r> Exchange<'a, 'r> {
         self.request.config.settings.http.limits.send_timeout.as_millis() as Ms
     }
 
-    /// Waits for a fetch. Interim responses go to the client as they come, changed as `policy` says;
-    /// a client that leaves ends the wait.
+    /// Waits for a fetch. Interim responses go to the client as they come, changed as `policy`
+    /// says; a client that leaves ends the wait.
     pub(crate) async fn wait(
         &self,
         wire: Wire<'_>,

@@ -57,8 +57,9 @@ impl OriginError {
     pub const REASONS: usize = 13;
 
     /// The status for the client: 504 when the origin was too slow, 503 when it is too busy, 500
-    /// when this machine's files fail, 502 otherwise; 408 when the client was too slow, and 400 when
-    /// the request itself was at fault (RFC 9110 sections 15.5.1, 15.5.9 and 15.6.1 to 15.6.5).
+    /// when this machine's files fail, 502 otherwise; 408 when the client was too slow, and 400
+    /// when the request itself was at fault (RFC 9110 sections 15.5.1, 15.5.9 and 15.6.1 to
+    /// 15.6.5).
     pub fn status(&self) -> u16 {
         match self {
             OriginError::ConnectTimeout

@@ -65,9 +65,11 @@ pub(crate) struct Session {
     closed: bool,
 }
 
-/// Records before an alert, and the alert, each with a step that sends it: a hello, a change of the
-/// cipher, extensions are before one at most.
-const ALERT_STEPS: usize = 16;
+/// Most records up to an alert: the hello in one or two, a change of the cipher, the alert.
+const ALERT_STEPS: usize = 4;
+/// Types of the records that may stand before an alert: a change of the cipher, and a handshake
+/// that is not encrypted (RFC 8446 section 5.1).
+const BEFORE_ALERTS: [u8; 2] = [20, 22];
 
 /// The phases of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -317,17 +319,20 @@ impl Session {
     }
 
     /// Seals the alert that tells the client what it did wrong. `received`: bytes that are not
-    /// processed. TLS remembers places in them, and gives the alert before it looks at them; what
-    /// it had to say before comes first, such as the hello without which no client can read it.
+    /// processed. TLS remembers places in them, and gives the alert before it looks at them. The
+    /// server's hello may come first, without which no client can read the alert.
     fn seal_alert(&mut self, received: &mut [u8]) {
         for _ in 0..ALERT_STEPS {
-            match self.tls.process_tls_records(received).state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    // Without memory for it the client is told nothing.
-                    let _ = encode(&mut self.sealed, |room| data.encode(room));
-                }
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                _ => return,
+            let before = self.sealed.len();
+            if let Ok(ConnectionState::EncodeTlsData(mut data)) =
+                self.tls.process_tls_records(received).state
+            {
+                // Without memory for it the client is told nothing.
+                let _ = encode(&mut self.sealed, |room| data.encode(room));
+            }
+            // TLS must not look at the bytes again once it has given the alert.
+            if !self.sealed.get(before).is_some_and(|kind| BEFORE_ALERTS.contains(kind)) {
+                return;
             }
         }
     }

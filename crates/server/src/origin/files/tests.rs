@@ -108,7 +108,7 @@ async fn compressed_forms() {
         fs::write(root.path().join(name), content).expect("a file");
     }
     // Older than the file that it should be of.
-    let made = File::open(root.path().join("a.js.gz")).expect("a file");
+    let made = fs::File::open(root.path().join("a.js.gz")).expect("a file");
     made.set_modified(std::time::UNIX_EPOCH).expect("a time");
     let files = files(root.path());
     let form = |accepted: &str| {

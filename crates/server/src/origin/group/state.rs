@@ -1,8 +1,9 @@
 //! The state of an origin's servers, shared by all workers: who answers, and how busy they are.
 //!
 //! A member is *in*, or *out* after failures in a row. When its pause is over, it is tried by one
-//! request; an answer brings it back, with a share that grows to its weight. A member that its health checks find unwell is out until a check succeeds. The last one
-//! that is in is never taken out for failures; where all are out, all are tried.
+//! request; an answer brings it back, with a share that grows to its weight. A member that its
+//! health checks find unwell is out until a check succeeds. The last one that is in is never taken
+//! out for failures; where all are out, all are tried.
 //!
 //! The numbers are written for requests to origins only, never for a page from memory.
 
@@ -129,7 +130,9 @@ pub(super) enum Phase {
 impl GroupState {
     fn new(settings: Arc<OriginGroup>) -> Arc<GroupState> {
         let names = settings.members.iter().map(|member| member.origin.name()).enumerate();
-        let members = names.map(|(place, name)| MemberState::new(place, None, &name, settings.adaptive_limit)).collect();
+        let members = names
+            .map(|(place, name)| MemberState::new(place, None, &name, settings.adaptive_limit))
+            .collect();
         Arc::new(GroupState {
             settings,
             started: instant(),
@@ -156,7 +159,9 @@ impl GroupState {
         let name = self.settings.members[place].origin.name();
         let of_name = addresses.iter().map(|address| {
             let known = before().find(|member| member.address == Some(*address)).cloned();
-            known.unwrap_or_else(|| MemberState::new(place, Some(*address), &name, self.settings.adaptive_limit))
+            known.unwrap_or_else(|| {
+                MemberState::new(place, Some(*address), &name, self.settings.adaptive_limit)
+            })
         });
         let others = |order: fn(&usize, &usize) -> bool| {
             members.iter().filter(move |member| order(&member.place, &place)).cloned()

@@ -657,6 +657,7 @@ var Advice = class {
   about(span) {
     if (span.now.http !== null && span.now.http.requests === 0) return [NOTHING_YET];
     const now = span.now.now_ms;
+    for (const hint of causes(span)) this.held.set(hint.topic ?? hint.title, { hint, until: now + HOLD_MS });
     if (span.seconds >= PATIENCE) {
       for (const hint of hints(span)) this.held.set(hint.topic ?? hint.title, { hint, until: now + HOLD_MS });
     }
@@ -669,7 +670,18 @@ var Advice = class {
 };
 function hints(span) {
   const found = [originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
-  return worstFirst(found);
+  return worstFirst([...found, ...causes(span)]);
+}
+function causes({ now }) {
+  return (now.advice ?? []).map((cause) => ({
+    level: "warn",
+    topic: `${cause.site} ${cause.reason}`,
+    title: `${cause.site}: ${percent(share(cause.requests, cause.of))} of what missed: ${cause.reason}`,
+    advice: cause.text,
+    ...cause.setting === "" ? {} : { setting: cause.setting },
+    evidence: cause.urls,
+    docs: "docs/operations.md"
+  }));
 }
 function worstFirst(list) {
   const order = ["bad", "warn", "info", "calm"];
@@ -734,7 +746,7 @@ function ratio({ now, then }) {
   const results = difference(now.http, then?.http);
   const all = total(results);
   const found = share(fromMemory(results), all);
-  if (all < ENOUGH || found >= 0.7) return null;
+  if (all < ENOUGH || found >= 0.7 || (now.advice ?? []).length > 0) return null;
   const why = since(now.http?.why_missed, then?.http?.why_missed);
   const most = largest(why);
   const part = percent(share(why[most] ?? 0, total(why)));
@@ -758,7 +770,7 @@ function notStored({ now, then }) {
   const reasons = since(now.http?.not_stored, then?.http?.not_stored);
   const most = largest(reasons);
   const all = total(difference(now.http, then?.http));
-  if (most !== "set-cookie" || all < ENOUGH || (reasons[most] ?? 0) < all * 0.1) return null;
+  if ((now.advice ?? []).length > 0 || most !== "set-cookie" || all < ENOUGH || (reasons[most] ?? 0) < all * 0.1) return null;
   return {
     level: "info",
     title: "Answers with Set-Cookie are not stored",
@@ -985,7 +997,7 @@ function urls(inspect2) {
     const asked = by.get();
     const top = await getJson(path("/api/v1/top", { by: asked, limit: 12 }));
     if (asked !== by.get()) return;
-    text(made.note, `estimates: one request in ${top.sampled_one_in} is counted`);
+    text(made.note, `exact up to ${top.exact_per_second} answers from memory a second and thread; beyond, one in ${top.sampled_one_in} counts for all`);
     table.update(top.urls);
   };
   return { element: made.element, poll: poll2 };
@@ -1007,8 +1019,8 @@ function keys(faces) {
   const poll2 = async () => {
     const all = await Promise.all(faces().map((face) => getJson(path("/api/v1/keys", { face, limit: 12 }))));
     const rows = all.flatMap((top) => top.keys.map((key) => ({ face: top.face, ...key })));
-    text(made.note, `estimates: one get in ${all[0]?.sampled_one_in ?? 0} is counted`);
-    table.update(rows.sort((a, b) => b.gets_at_least - a.gets_at_least).slice(0, 12));
+    text(made.note, `exact up to ${all[0]?.exact_per_second ?? 0} gets a second and thread; beyond, one in ${all[0]?.sampled_one_in ?? 0} counts for all`);
+    table.update(rows.sort((a, b) => b.gets - a.gets).slice(0, 12));
   };
   return { element: made.element, poll: poll2 };
 }
@@ -2124,7 +2136,15 @@ function showHints(list) {
   text(byId("announced"), shown2.map((hint) => hint.title).join(". "));
   home.replaceChildren(
     ...shown2.map(
-      (hint) => h("li", { class: `hint ${hint.level}` }, h("strong", {}, hint.title), h("span", { class: "advice" }, hint.advice), h("cite", {}, hint.docs))
+      (hint) => h(
+        "li",
+        { class: `hint ${hint.level}` },
+        h("strong", {}, hint.title),
+        h("span", { class: "advice" }, hint.advice),
+        h("cite", {}, hint.docs),
+        ...hint.setting === void 0 ? [] : [h("code", { class: "setting" }, hint.setting)],
+        ...(hint.evidence ?? []).map((url) => h("span", { class: "evidence" }, url))
+      )
     )
   );
 }

@@ -299,6 +299,9 @@ export type Origin = {
     sent_elsewhere: number,
     /** Requests to it now, until their answers are complete. */
     under_way: number,
+    /** Requests that may be under way there: `max_requests`, or less with `adaptive_limit`;
+     * 0 without a limit. */
+    limit: number,
     /** Servers of this name: one, or an origin of several sites. */
     servers: number,
     /** Those of them that get requests: not taken out for failures in a row. */
