@@ -4,6 +4,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use larder_metrics::{HotUrls, Outcome, Seen, Source};
+use larder_proto::rules::CacheStatus;
 use larder_proto::{http::cookie::cookies, rules::Forward};
 
 use super::{deliver::Delivered, exchange::Exchange};
@@ -166,6 +167,20 @@ fn url(exchange: &Exchange<'_, '_>) -> String {
         exchange.request.scheme().as_str(),
         exchange.request.head.target.path_and_query
     )
+}
+
+/// Cache-Status as the log writes it; nothing is composed when nothing is logged.
+pub(super) fn logged_status(
+    exchange: &Exchange<'_, '_>,
+    status: &CacheStatus<'_>,
+) -> Option<Vec<u8>> {
+    if !exchange.worker.shows() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(48);
+    status
+        .write(exchange.request.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
+    Some(out)
 }
 
 /// Looks at a request for the hottest URLs, for `weight` of its kind. A request that
