@@ -117,12 +117,8 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
     match kind {
         Kind::Bool => text.parse().map(Item::Bool).map_err(|_| expected(kind)),
         Kind::Count(min, max) => {
-            let number = text.trim().parse().map_err(|_| expected(kind))?;
-            if (min..=max).contains(&number) {
-                Ok(Item::Number(number))
-            } else {
-                Err(expected(kind))
-            }
+            let number = text.trim().parse().ok().filter(|number| (min..=max).contains(number));
+            number.map(Item::Number).ok_or_else(|| expected(kind))
         }
         Kind::Size(min, max) => {
             let bytes = value::size(text)?;

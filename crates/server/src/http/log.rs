@@ -85,7 +85,7 @@ fn find(exchange: &Exchange<'_, '_>, status: u16, why: Forward) {
         all.map(|cookie| String::from_utf8_lossy(cookie.name()).into_owned()).take(8).collect()
     };
     let (cause, names) = match (stats.detail.get().and_then(Cause::named), why) {
-        // What is no page has no lifetime either.
+        // Only pages are expected to have a lifetime.
         (Some(Cause::NoFreshness), _) if status != 200 => (None, Vec::new()),
         (Some(cause @ (Cause::Cookie | Cause::BypassCookie)), _) => (Some(cause), cookies()),
         (Some(cause), _) => (Some(cause), Vec::new()),
