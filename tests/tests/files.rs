@@ -377,3 +377,19 @@ fn a_file_that_is_cut_while_it_is_sent_ends_the_connection() {
         });
     }
 }
+
+/// A file that has no compressed form beside it gets one as a page does.
+#[test]
+fn files_are_compressed_where_pages_are() {
+    let scratch = Scratch::new("files");
+    let text = "all work and no play\n".repeat(500);
+    scratch.write("a.txt", &text);
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[[site]]\ncompress = [\"gzip\"]\norigin = \"files:{}\"\n",
+        scratch.path().display()
+    ));
+    let ask = || get_with(larder.addr(), "/a.txt", &["Accept-Encoding: gzip"]);
+    wait_until("the form", || ask().get("content-encoding") == Some("gzip"));
+    assert!(ask().body.len() < text.len() / 2);
+    assert_eq!(get(larder.addr(), "/a.txt").text(), text);
+}

@@ -3,7 +3,9 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Admin, Answer, Gate, H2, Larder, Origin, Reply, Seen, wait_until};
+use larder_tests::{
+    Admin, Answer, Gate, H2, Larder, Origin, Reply, Scratch, Seen, larder::run, wait_until,
+};
 use serde_json::Value;
 
 const OLD: &str = "Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT";
@@ -223,10 +225,12 @@ fn a_site_may_keep_its_redirects() {
 /// A page as WordPress makes it: no lifetime, no validator.
 const WORDPRESS: &str = "<head><meta name=\"generator\" content=\"WordPress 6.4.3\" /></head>";
 
+const ANYWHERE: [&str; 4] = ["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+
 #[test]
 fn a_site_without_lifetimes_is_told_of_the_preset_for_it() {
     let origin = Origin::serving(&["Content-Type: text/html"], WORDPRESS);
-    let larder = Larder::serve(&["--origin", &origin.url(), "--admin", "127.0.0.1:0"]);
+    let larder = Larder::serve(&[&ANYWHERE[..], &["--origin", &origin.url()]].concat());
     for n in 0..12 {
         larder.connect().get(&format!("/page{}", n / 2), &[]).assert_forwarded();
     }
@@ -246,8 +250,8 @@ fn a_site_without_lifetimes_is_told_of_the_preset_for_it() {
 #[test]
 fn a_site_with_its_preset_is_told_nothing() {
     let origin = Origin::serving(&["Content-Type: text/html"], WORDPRESS);
-    let flags = ["--origin", &origin.url(), "--preset", "wordpress", "--admin", "127.0.0.1:0"];
-    let larder = Larder::serve(&flags);
+    let flags = ["--origin", &origin.url(), "--preset", "wordpress"];
+    let larder = Larder::serve(&[&ANYWHERE[..], &flags].concat());
     for n in 0..12 {
         larder.connect().get(&format!("/page{n}"), &[]).assert_forwarded();
         larder.connect().get(&format!("/page{n}"), &[]).assert_hit();
@@ -349,8 +353,105 @@ fn nobody_purges_by_a_plugin_without_permission() {
     larder.connect().get("/", &[]);
     let fields = ["Host: site.test", "X-Purge-Method: regex"];
     larder.connect().ask("PURGE", "/.*", &fields).assert_status(403);
+    larder.connect().get("/", &[]).assert_hit();
     // Where nobody may purge, BAN is a method of the site.
     larder.connect().ask("BAN", "/", &["Host: site.test"]).assert_status(200);
     assert_eq!(origin.last().method, "BAN");
-    larder.connect().get("/", &[]).assert_hit();
+}
+
+#[test]
+fn a_client_that_asks_too_often_is_refused_and_others_are_not() {
+    let origin = Origin::serving(&["Cache-Control: max-age=600"], "page");
+    let config = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\ntrusted_proxies = \
+         [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"\n[[site.rule]]\npath = \"/few\"\nlimit = \"3/h \
+         burst 3\"\n",
+        origin.url()
+    );
+    let larder = Larder::with_config(&config);
+    let from = |client: &str, target: &str| {
+        larder.connect().get(target, &[&format!("X-Forwarded-For: {client}")])
+    };
+    for _ in 0..3 {
+        from("203.0.113.1", "/few").assert_status(200);
+    }
+    let refused = from("203.0.113.1", "/few");
+    assert_eq!(refused.status, 429, "{refused:?}");
+    // The next one comes in twenty minutes, less the time of this test.
+    let wait: u64 = refused.get("retry-after").unwrap().parse().unwrap();
+    assert!((1..=1200).contains(&wait), "{refused:?}");
+    from("203.0.113.2", "/few").assert_status(200);
+    from("203.0.113.1", "/other").assert_status(200);
+    // A network of IPv6 is one client.
+    for last in 1..=3 {
+        from(&format!("2001:db8::{last}"), "/few").assert_status(200);
+    }
+    assert_eq!(from("2001:db8::4", "/few").status, 429);
+    assert_eq!(Admin::of(&larder).metric("larder_http_limited_total"), 2);
+}
+
+#[test]
+fn a_client_has_so_many_connections() {
+    let origin = Origin::serving(&["Cache-Control: max-age=600"], "page");
+    let config = format!(
+        "[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \
+         \"127.0.0.1:0\"\n[http.limits]\nconnections_per_client = 2\n[[site]]\norigin = \"{}\"\n",
+        origin.url()
+    );
+    let larder = Larder::with_config(&config);
+    let mut held = [larder.connect(), larder.connect()];
+    for wire in &mut held {
+        wire.get("/", &[]).assert_status(200);
+    }
+    let mut third = larder.connect();
+    assert_eq!(third.read().status, 503);
+    assert_eq!(Admin::of(&larder).metric("larder_http_client_connections_refused_total"), 1);
+    // One that ends leaves its place.
+    drop(held);
+    wait_until("a place", || {
+        let mut wire = larder.connect();
+        wire.send_get("/", &["Host: site.test"]);
+        wire.try_read_for("GET").is_ok_and(|answer| answer.status == 200)
+    });
+}
+
+#[test]
+fn an_origin_that_fails_and_returns_is_told_once_each() {
+    let origin = Origin::serving(&["Cache-Control: private"], "page");
+    let (addr, url) = (origin.addr(), origin.url());
+    let larder = Larder::before(&url);
+    larder.connect().get("/", &[]).assert_status(200);
+    origin.stop();
+    for n in 0..6 {
+        larder.connect().get(&format!("/{n}"), &[]).assert_status(502);
+    }
+    let lines = |what: &str| larder.stderr().lines().filter(|line| line.contains(what)).count();
+    wait_until("a line", || lines("the origin fails") == 1);
+    let _back = Origin::at(addr, |_, reply| {
+        reply.ok(&[], "page");
+    })
+    .unwrap();
+    larder.connect().get("/back", &[]).assert_status(200);
+    wait_until("a line", || lines("the origin answers again") == 1);
+    assert_eq!(lines("the origin fails"), 1);
+}
+
+#[test]
+fn check_warns_of_a_lifetime_without_a_word_on_cookies() {
+    let warned = |lines: &str| {
+        let scratch = Scratch::new("check");
+        let file = scratch.path().join("larder.toml");
+        let text = format!("[[site]]\norigin = \"http://127.0.0.1:9000\"\n{lines}\n");
+        std::fs::write(&file, text).unwrap();
+        let (status, _, said) = run(&["check", file.to_str().unwrap()]);
+        assert!(status.success(), "{said}");
+        said.contains("visitors without cookies")
+    };
+    for lines in ["ttl = \"60s\"", "refresh = { min = \"60s\" }"] {
+        assert!(warned(lines), "{lines}");
+        assert!(!warned(&format!("{lines}\nignore_cookies = [\"*\"]")), "{lines}");
+        assert!(!warned(&format!("preset = \"wordpress\"\n{lines}")), "{lines}");
+    }
+    assert!(warned("[[site.rule]]\npath = \"/a\"\nttl = \"60s\""));
+    assert!(!warned(""));
 }

@@ -1,4 +1,4 @@
-//! What keeps requests from being answered from memory, and the setting that mends it.
+//! Causes of misses, and the settings that mend them.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Advice {
     pub requests: u64,
     /// Requests of the site that memory did not answer.
     pub of: u64,
-    /// What was seen, and what to do.
+    /// The observation, and the remedy.
     pub text: String,
     /// The setting to copy into the `[[site]]`; empty: it is the site that has to change.
     pub setting: String,

@@ -22,7 +22,7 @@ use crate::control;
 use super::{
     TOKEN_BYTES, acme, admin, app, bounded, https, identity,
     item::default_items,
-    objects,
+    lifetimes, objects,
     options::Section,
     origin, presets,
     problem::{Location, Problem, Report},
@@ -189,9 +189,9 @@ fn site(
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
-    doubtful_lifetime(values, &defaults, report);
+    lifetimes::doubt(values, &defaults, report);
     for (rule, built) in values.tables("rule").iter().zip(&rules) {
-        doubtful_lifetime(rule, &built.alone, report);
+        lifetimes::doubt(rule, &built.alone, report);
     }
     if rules.len() > MAX_RULES {
         let message =
@@ -209,26 +209,6 @@ fn site(
         defaults: Arc::new(defaults),
         rules,
     })
-}
-
-/// Warns of a lifetime of the operator without a word on cookies: it is for visitors without any,
-/// and most visitors have some.
-fn doubtful_lifetime(values: &Values, policy: &RulePolicy, report: &mut Report) {
-    let Some(name) = ["ttl", "refresh"].into_iter().find(|name| values.is_set(name)) else {
-        return;
-    };
-    let named = !policy.bypass_cookies.is_empty()
-        || !policy.ignore_cookies.is_empty()
-        || !policy.cache.vary_cookies.is_empty();
-    if named || policy.pass || policy.cache.force_cache {
-        return;
-    }
-    let message =
-        format!("`{name}` is for visitors without cookies: nothing says which cookies count");
-    let problem = Problem::new(values.location(name), message);
-    report.warn(problem.fix(
-        "name those that log in: bypass_cookies; or those that mean nothing: ignore_cookies = [\"*\"]",
-    ));
 }
 
 /// The origin of a rule.

@@ -117,12 +117,8 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
     match kind {
         Kind::Bool => text.parse().map(Item::Bool).map_err(|_| expected(kind)),
         Kind::Count(min, max) => {
-            let number = text.trim().parse().map_err(|_| expected(kind))?;
-            if (min..=max).contains(&number) {
-                Ok(Item::Number(number))
-            } else {
-                Err(expected(kind))
-            }
+            let number = text.trim().parse().ok().filter(|number| (min..=max).contains(number));
+            number.map(Item::Number).ok_or_else(|| expected(kind))
         }
         Kind::Size(min, max) => {
             let bytes = value::size(text)?;
@@ -185,15 +181,17 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Redirect => value::redirect(text).map(Item::Redirect),
         Kind::Rate => value::rate(text).map(Item::Rate),
         Kind::Prefix if value::is_place(text) => Ok(Item::Text(text.to_owned())),
-        Kind::Candidate => {
-            Candidate::parse(text).map(Item::Candidate).ok_or_else(|| expected(kind))
-        }
+        Kind::Candidate => found(kind, Candidate::parse(text).map(Item::Candidate)),
         Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
         Kind::Expires => value::expires(text).map(|(types, time)| Item::Expires(types, time)),
         Kind::SendFiles => value::send_files(text).map(|(from, to)| Item::SendFiles(from, to)),
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
         Kind::Prefix | Kind::Table(..) | Kind::Tables(_) => Err(expected(kind)),
     }
+}
+
+fn found(kind: Kind, item: Option<Item>) -> Result<Item, String> {
+    item.ok_or_else(|| expected(kind))
 }
 
 /// The last line of an error of the regex crate: the reason, without the lines that mark the place.

@@ -15,6 +15,7 @@ mod build;
 mod https;
 mod identity;
 pub(crate) mod item;
+mod lifetimes;
 pub(crate) mod objects;
 pub(crate) mod options;
 mod origin;

@@ -6,9 +6,9 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    App, Certificate, Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http, Latencies,
-    LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge, Remote,
-    RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys,
+    Advice, App, Certificate, Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http,
+    Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge,
+    Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys,
     TopUrls, histogram::HistogramJson,
 };
 
@@ -42,7 +42,8 @@ fn generated() -> String {
     declare!(out: Connections, Timeouts, Latencies, Certificate, App, Site, Origin, Objects, Remote,
         RemoteServer, RemotePages);
     declare!(
-        out: LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine, ObjectRow, Purge
+        out: Advice, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
+        ObjectRow, Purge
     );
     out.push_str(
         "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, \

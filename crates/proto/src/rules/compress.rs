@@ -22,6 +22,11 @@ pub fn compressible(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
         && !CacheControl::parse(resp.fields.all("cache-control")).no_transform
 }
 
+/// Whether content of this type and length is worth compressing.
+pub fn worth_compressing(content_type: &[u8], length: u64) -> bool {
+    is_text(content_type) && length >= LEAST_BODY
+}
+
 /// Whether content of this type compresses well. Event streams are sent piece by piece and are
 /// left alone.
 fn is_text(content_type: &[u8]) -> bool {

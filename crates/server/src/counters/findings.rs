@@ -247,7 +247,7 @@ fn advice(name: &str, site: &Site, cause: Cause, found: &Found) -> Advice {
     }
 }
 
-/// What was seen, and the setting.
+/// The observation, and the setting that mends it.
 fn words(site: &Site, cause: Cause, found: &Found) -> (String, String) {
     let names = found.names.join(", ");
     let list = |names: &[String]| {

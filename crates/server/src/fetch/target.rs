@@ -44,8 +44,8 @@ pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<
     Some(Destination { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
 
-/// Surrogate keys: `Surrogate-Key`, `xkey` and the fields of Drupal, Magento and TYPO3 (separated by
-/// blanks or commas), `Cache-Tag` (by commas).
+/// Surrogate keys: `Surrogate-Key`, `xkey` and the fields of Drupal, Magento and TYPO3 (separated
+/// by blanks or commas), `Cache-Tag` (by commas).
 pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
     let blanks = [
         "surrogate-key",

@@ -19,7 +19,7 @@ use crate::{
     clock::Ms,
 };
 use crate::{
-    http::exchange::Exchange,
+    http::{exchange::Exchange, log::logged_status},
     net::out::Out,
     origin::Seen,
     page::{
@@ -274,20 +274,6 @@ fn compose(
         content_type,
         cache_status: logged_status(exchange, &served.meta().cache_status),
     })
-}
-
-/// Cache-Status as the log writes it; nothing is composed when nothing is logged.
-pub(super) fn logged_status(
-    exchange: &Exchange<'_, '_>,
-    status: &CacheStatus<'_>,
-) -> Option<Vec<u8>> {
-    if !exchange.worker.shows() {
-        return None;
-    }
-    let mut out = Vec::with_capacity(48);
-    status
-        .write(exchange.request.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
-    Some(out)
 }
 
 /// The parts of the representation that follow the head.

@@ -6,9 +6,9 @@
 use larder_proto::rules::Forward;
 
 use super::{
-    deliver::{self, Body, Delivered, Served, Spans, content_type, logged_status},
+    deliver::{self, Body, Delivered, Served, Spans, content_type},
     exchange::Exchange,
-    log::finish,
+    log::{finish, logged_status},
 };
 use crate::{
     access_log::Hierarchy,
@@ -39,6 +39,9 @@ pub(super) fn answer(
     let target = target.as_deref().unwrap_or(&route.path);
     let (file, seen) = pages.files.find(tree, target, now, pages.shared.flights.purges())?;
     let form = file.form(exchange.request.head.fields);
+    if form.is_compressible() && !route.policy.cache.compress.is_empty() {
+        return None;
+    }
     let delivered = compose(exchange, out, form, seen, now)?;
     let why = match seen {
         Seen::Kept => None,

@@ -236,7 +236,7 @@ fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now:
 }
 
 /// The step of a request whose cookies may change a page that is stored for visitors without: it is
-/// answered by the origin. What is stored is validated at most, and stays as it is.
+/// answered by the origin. The stored page is validated at most, and stays as it is.
 fn for_itself(
     request: &Request<'_, '_>,
     route: &Route<'_>,

@@ -4,6 +4,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use larder_metrics::{HotUrls, Outcome, Seen, Source};
+use larder_proto::rules::CacheStatus;
 use larder_proto::{http::cookie::cookies, rules::Forward};
 
 use super::{deliver::Delivered, exchange::Exchange};
@@ -84,7 +85,7 @@ fn find(exchange: &Exchange<'_, '_>, status: u16, why: Forward) {
         all.map(|cookie| String::from_utf8_lossy(cookie.name()).into_owned()).take(8).collect()
     };
     let (cause, names) = match (stats.detail.get().and_then(Cause::named), why) {
-        // What is no page has no lifetime either.
+        // Only pages are expected to have a lifetime.
         (Some(Cause::NoFreshness), _) if status != 200 => (None, Vec::new()),
         (Some(cause @ (Cause::Cookie | Cause::BypassCookie)), _) => (Some(cause), cookies()),
         (Some(cause), _) => (Some(cause), Vec::new()),
@@ -166,6 +167,20 @@ fn url(exchange: &Exchange<'_, '_>) -> String {
         exchange.request.scheme().as_str(),
         exchange.request.head.target.path_and_query
     )
+}
+
+/// Cache-Status as the log writes it; nothing is composed when nothing is logged.
+pub(super) fn logged_status(
+    exchange: &Exchange<'_, '_>,
+    status: &CacheStatus<'_>,
+) -> Option<Vec<u8>> {
+    if !exchange.worker.shows() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(48);
+    status
+        .write(exchange.request.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
+    Some(out)
 }
 
 /// Looks at a request for the hottest URLs, for `weight` of its kind. A request that

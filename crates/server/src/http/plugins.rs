@@ -1,4 +1,4 @@
-//! Purges as the plugins of sites send them: what their requests mean here.
+//! Purges as the plugins of sites send them, and their meaning here.
 //!
 //! | who | request | means |
 //! |---|---|---|
@@ -24,7 +24,7 @@ const TAGS: [&str; 6] = [
     "xkey-purge",
 ];
 
-/// What a plugin wants purged.
+/// The pages that a plugin wants purged.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Pages of this host whose URL matches this expression from its start.
@@ -37,7 +37,7 @@ pub(super) enum Wanted {
     All,
 }
 
-/// What the fields say. None: the page of the URL is meant.
+/// The meaning of the fields. None: the page of the URL is meant.
 pub(super) fn wanted(fields: Fields<'_>, target: &str) -> Option<Wanted> {
     if fields.get("varnish-ban-all").is_some_and(|value| value != b"0") {
         return Some(Wanted::All);

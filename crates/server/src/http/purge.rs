@@ -34,7 +34,7 @@ enum What {
     Tags(Vec<Vec<u8>>),
     /// All of this host.
     Host,
-    /// What an expression means.
+    /// The pages that an expression means.
     Ban(String, Ban),
 }
 
@@ -155,7 +155,7 @@ fn what(exchange: &Exchange<'_, '_>) -> Option<What> {
     }
 }
 
-/// What a plugin means; None: its expression is not valid.
+/// The pages that a plugin means; None: its expression is not valid.
 fn of_plugin(exchange: &Exchange<'_, '_>) -> Option<What> {
     let head = exchange.request.head;
     let host = head.host.as_ref().map_or("", |host| host.host).to_ascii_lowercase();

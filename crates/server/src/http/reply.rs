@@ -6,9 +6,9 @@ use crate::access_log::ResultCode;
 use crate::{
     fetch::{Reply, Source},
     http::{
-        deliver::{Delivered, content_type, end_head, logged_status},
+        deliver::{Delivered, content_type, end_head},
         exchange::Exchange,
-        log::finish,
+        log::{finish, logged_status},
         passing::{Passed, Passing},
     },
     net::{out::Out, socket::Ended},

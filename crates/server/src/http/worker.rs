@@ -193,7 +193,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Counts a connection of a client. An error: it has too many. Proxies that are trusted have any
+    /// Counts a connection of a client. An error: it has too many. Trusted proxies may have any
     /// number.
     fn client_fits(&self, client: IpAddr) -> Result<Option<Stall>, ()> {
         let config = self.pages.config();

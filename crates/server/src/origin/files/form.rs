@@ -5,9 +5,10 @@ use std::io;
 use larder_proto::{
     Secs,
     http::{Codings, Fields, date},
+    rules::compress::worth_compressing,
 };
 
-use super::content::Version;
+use super::{STORED_BYTES, content::Version};
 use crate::{
     origin::tree::{FoundFile, OpenFile, Root},
     settings::{Glob, TreeSettings},
@@ -103,6 +104,12 @@ fn expires(tree: &TreeSettings, media_type: &str) -> Option<u32> {
     let bare = media_type.split(';').next().unwrap_or_default().trim();
     let matches = |types: &Glob| types.matches_as(bare.as_bytes(), |b| b.to_ascii_lowercase());
     tree.expires.iter().find(|(types, _)| matches(types)).map(|(_, seconds)| *seconds)
+}
+
+/// Whether a file is of use as a page that is compressed: text that is stored.
+pub(super) fn is_compressible(tree: &TreeSettings, name: &[u8], form: &Form) -> bool {
+    let size = form.version.size;
+    size <= STORED_BYTES && worth_compressing(media_type(tree, name).as_bytes(), size)
 }
 
 /// By the extension of the name: as configured, else as usual.

@@ -22,6 +22,8 @@ export type Snapshot = {
     memory: Memory,
     /** The HTTP face. */
     http: Http | null,
+    /** Causes of misses and their settings, of the last minutes. */
+    advice: Array<Advice>,
     /** The certificates of HTTPS. */
     certificates: Array<Certificate>,
     /** The applications that Larder runs. */
@@ -112,6 +114,10 @@ export type Http = {
     bytes_out: number,
     /** Requests that waited for an open fetch instead of asking the origin. */
     coalesced_waits: number,
+    /** Requests refused because their client had sent too many (`limit`). */
+    limited: number,
+    /** Connections refused because their client had too many (`connections_per_client`). */
+    crowded: number,
     /** Requests sent to the origin past the cache: misses, tunnels and failures among them. */
     passes: number,
     /** Fetches that failed before a response head. */
@@ -406,6 +412,25 @@ export type RemotePages = {
     dropped: number,
 };
 
+/** One cause of misses of one site, of the last minutes. */
+export type Advice = {
+    /** The site. */
+    site: string,
+    /** `no-freshness`, `cookie`, `bypass-cookie`, `set-cookie`, `private`, `no-store`, `vary` or
+     * `query`. */
+    reason: string,
+    /** Requests with this cause. */
+    requests: number,
+    /** Requests of the site that memory did not answer. */
+    of: number,
+    /** What was seen, and what to do. */
+    text: string,
+    /** The setting to copy into the `[[site]]`; empty: it is the site that has to change. */
+    setting: string,
+    /** Some of the URLs. */
+    urls: Array<string>,
+};
+
 /** The access log. */
 export type LogFigures = {
     /** Lines handed to the access log. */
@@ -436,8 +461,11 @@ export type Columns = {
 export type TopUrls = {
     /** The name of the ranking. */
     by: string,
-    /** Answers from memory per sample; 0: URLs are not sampled at all. */
+    /** Answers from memory per sample, beyond those that are counted exactly; 0: URLs are not
+     * sampled at all. */
     sampled_one_in: number,
+    /** Answers from memory that each thread counts exactly in a second. */
+    exact_per_second: number,
     /** The first URLs, the highest first. */
     urls: Array<HotUrl>,
 };
@@ -468,8 +496,10 @@ export type HotUrl = {
 export type TopKeys = {
     /** `memcached` or `redis`. */
     face: string,
-    /** Gets per sample. */
+    /** Gets per sample, beyond those that are counted exactly. */
     sampled_one_in: number,
+    /** Gets that each thread counts exactly in a second. */
+    exact_per_second: number,
     /** Gets of which the figures are estimates. */
     gets: number,
     /** The first keys, the hottest first. */
@@ -480,9 +510,9 @@ export type TopKeys = {
 export type HotKey = {
     /** The key. */
     key: string,
-    /** Gets of it; too high by at most the difference to `gets_at_least`. */
+    /** Gets of it: exact while few are asked for, an estimate otherwise. */
     gets: number,
-    /** Gets that were certainly of this key, as far as the sample goes. */
+    /** Gets that were certainly of this key: those that were looked at. */
     gets_at_least: number,
 };
 

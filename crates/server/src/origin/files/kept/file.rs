@@ -38,6 +38,8 @@ pub(crate) struct KeptForm {
     /// The head, as a page's record begins.
     pub(super) record: Vec<u8>,
     pub(super) inode: Rc<Inode>,
+    /// It is text of which no compressed form lies beside it.
+    pub(super) compressible: bool,
 }
 
 /// The content of a file, for all its names.
@@ -99,6 +101,11 @@ impl KeptForm {
     pub(crate) fn page(&self) -> Option<PageView<'_>> {
         let length = self.record.len() as u64 + self.len() + TRAILER_LEN as u64;
         view(&self.record, length, Verify::Layout).ok()
+    }
+
+    /// Where pages are compressed, it is to be stored as one.
+    pub(crate) fn is_compressible(&self) -> bool {
+        self.compressible
     }
 
     pub(crate) fn content(&self) -> &KeptContent {

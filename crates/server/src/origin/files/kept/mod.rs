@@ -270,8 +270,9 @@ impl KeptFiles {
         for form in forms {
             let record = record(tree, name, &form, varies, now)?;
             let coding = form.coding;
+            let compressible = !varies && form::is_compressible(tree, name, &form);
             let inode = self.inode(inner, form, now)?;
-            kept.push(KeptForm { coding, record, inode });
+            kept.push(KeptForm { coding, record, inode, compressible });
         }
         Some(KeptFile { forms: kept })
     }
