@@ -2,10 +2,10 @@
 //! invalidations.
 //!
 //! A command begins to deliver them while it runs. The part that takes longer than its step is left
-//! here, and delivered in the steps after it ([`super::job`]), before its answer is sent: the writer
-//! waits, not the worker. Messages about entries that the store removed by itself while somebody
-//! wrote have no command to wait for them: each worker delivers its own beside its other work, and
-//! drops those beyond [`MOST`].
+//! here, and delivered in the steps after it ([`super::job`]), before its answer is sent: the
+//! writer waits, not the worker. Messages about entries that the store removed by itself while
+//! somebody wrote have no command to wait for them: each worker delivers its own beside its other
+//! work, and drops those beyond [`MOST`].
 
 use std::{
     cell::{Cell, RefCell},
