@@ -240,7 +240,10 @@ fn a_site_without_lifetimes_is_told_of_the_preset_for_it() {
     let lines: Vec<&str> = lines.lines().filter(|line| line.contains("preset")).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("/page0 is not kept"), "{lines:?}");
-    let advice = &Admin::of(&larder).json("/api/v1/stats")["advice"][0];
+    // A request is counted when its answer has been sent.
+    let advice = || Admin::of(&larder).json("/api/v1/stats")["advice"][0].clone();
+    wait_until("all requests in the advice", || advice()["of"] == 12);
+    let advice = advice();
     assert_eq!(advice["reason"], "no-freshness", "{advice}");
     assert_eq!(advice["setting"], "preset = \"wordpress\"", "{advice}");
     assert_eq!((&advice["requests"], &advice["of"]), (&Value::from(12), &Value::from(12)));
