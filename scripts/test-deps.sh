@@ -46,6 +46,14 @@ if [ ! -f "$django/django/core/cache/backends/redis.py" ]; then
         --target "$django" django==4.2.30 asgiref==3.13.0 sqlparse==0.6.1
 fi
 
+# A responder of FastCGI in Python.
+flup=tests/.cache/flup
+if [ ! -d "$flup/flup" ]; then
+    echo "installing: flup"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps \
+        --target "$flup" flup==1.0.3
+fi
+
 # What OpenTelemetry itself says its messages are.
 otlp=tests/.cache/otlp
 if [ ! -d "$otlp/opentelemetry/proto" ]; then
