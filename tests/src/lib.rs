@@ -19,6 +19,7 @@
 
 pub mod admin;
 pub mod answer;
+pub mod apps;
 pub mod client;
 pub mod databases;
 pub mod failing_server;

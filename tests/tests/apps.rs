@@ -2,18 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::apps::{children, more, number, php, pid, printed, runs, shell, visitors};
 use larder_tests::{Larder, Scratch, get, helper::free_port, wait_for, wait_until};
-use rustix::process::{Pid, Signal, getuid, kill_process};
+use rustix::process::{Signal, getuid, kill_process};
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-
-/// A page that tells which process made it, never from memory.
-const PAGE: &str = r#"<?php
-header('Cache-Control: no-store');
-echo 'pid=', getmypid(), ' parent=', posix_getppid(), ' env=', getenv('COLOUR'), "\n";
-"#;
 
 /// An application over HTTP on the socket that is its descriptor 3, as systemd hands it over.
 const PYTHON: &str = r#"
@@ -32,86 +25,6 @@ while True:
                  b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
     conn.close()
 "#;
-
-/// PHP behind a site, with further lines for its `[[app]]`.
-fn php(lines: &str) -> (String, Scratch) {
-    let site = Scratch::new("site");
-    site.write("index.php", PAGE);
-    let config = format!(
-        "[[app]]\nname = \"php\"\ncommand = \"php-cgi -d log_errors=1\"\n{lines}\n[[site]]\norigin \
-         = {{ url = \"app:php\", root = \"{}\" }}\n",
-        site.path().display()
-    );
-    (config, site)
-}
-
-/// A shell behind a site, which need not answer.
-fn shell(name: &str, script: &str, lines: &str) -> String {
-    format!(
-        "[[app]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", {script:?}]\nstart_timeout = \
-         \"1h\"\n{lines}\n[[site]]\norigin = \"app:{name}\"\n"
-    )
-}
-
-fn pid(number: u32) -> Pid {
-    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
-}
-
-/// A process that has ended and that nobody has waited for has ended.
-fn runs(number: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next());
-    matches!(state, Some(Some(state)) if state != 'Z')
-}
-
-/// The children of a process whose command line holds these words.
-fn children(of: u32, words: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    for thread in fs::read_dir(format!("/proc/{of}/task")).unwrap().flatten() {
-        let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        found.extend(text.split_ascii_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
-    }
-    found.retain(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ").contains(words)
-    });
-    found
-}
-
-/// A number from a page: `pid=123`.
-#[track_caller]
-fn number(text: &str, name: &str) -> u32 {
-    let begin = format!("{name}=");
-    let word = text.split_ascii_whitespace().find_map(|word| word.strip_prefix(&begin));
-    word.unwrap_or_else(|| panic!("no {name} in {text:?}")).parse().unwrap()
-}
-
-/// Asks for pages until `done`; every one of them has to come. The result is their number.
-fn visitors<T>(larder: &Larder, work: impl FnOnce(&AtomicU32) -> T) -> (u32, T) {
-    let (done, pages) = (AtomicBool::new(false), AtomicU32::new(0));
-    let result = thread::scope(|threads| {
-        for visitor in 0..3 {
-            let (done, pages) = (&done, &pages);
-            threads.spawn(move || {
-                while !done.load(Ordering::Relaxed) {
-                    let answer = get(larder.addr(), &format!("/index.php?{visitor}"));
-                    assert_eq!(answer.status, 200, "{answer:?}\n{}", larder.stderr());
-                    pages.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        let result = work(&pages);
-        done.store(true, Ordering::Relaxed);
-        result
-    });
-    (pages.load(Ordering::Relaxed), result)
-}
-
-/// Waits until so many more pages have come.
-fn more(pages: &AtomicU32, count: u32) {
-    let before = pages.load(Ordering::Relaxed);
-    wait_until("pages", || pages.load(Ordering::Relaxed) >= before + count);
-}
 
 #[test]
 fn php_runs_behind_a_site_with_its_variables_and_ends_with_larder() {
@@ -289,11 +202,7 @@ fn nothing_is_left_when_larder_is_killed() {
     // A process of its own accord, in the group of the application.
     let script = "sleep 1000 & echo grandchild=$!; exec sleep 2000";
     let mut larder = Larder::with_config(&shell("tree", script, ""));
-    let grandchild = wait_for("the grandchild", || {
-        let printed = larder.stderr();
-        let (_, rest) = printed.split_once("grandchild=")?;
-        rest.split_once('\n')?.0.parse::<u32>().ok()
-    });
+    let grandchild = printed(&larder, "grandchild=");
     let child = wait_for("the child", || children(larder.pid(), "sleep 2000").pop());
     let guard = children(larder.pid(), "app-guard");
     assert!(runs(grandchild) && runs(child) && guard.len() == 1);
@@ -306,11 +215,7 @@ fn nothing_is_left_when_larder_is_killed() {
 fn a_process_that_ignores_its_signal_is_killed_with_its_group() {
     let script = "trap '' TERM; sleep 1000 & echo grandchild=$!; wait; sleep 1000";
     let mut larder = Larder::with_config(&shell("deaf", script, "stop_timeout = \"300ms\""));
-    let grandchild = wait_for("the grandchild", || {
-        let printed = larder.stderr();
-        let (_, rest) = printed.split_once("grandchild=")?;
-        rest.split_once('\n')?.0.parse::<u32>().ok()
-    });
+    let grandchild = printed(&larder, "grandchild=");
     larder.term();
     assert!(larder.wait_exit().success());
     assert!(!runs(grandchild));

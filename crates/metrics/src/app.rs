@@ -19,8 +19,8 @@ figures! {
             restarts: Counter "larder_app_restarts",
                 "They crash, or have a limit of requests of their own: standard error has the \
                  reasons.";
-            /// Processes that were replaced: by a reload, or because of their age.
-            replaced: Counter "larder_app_replaced", "Reloads; `max_age`.";
+            /// Processes that were replaced: by a reload, their age, or a number of requests.
+            replaced: Counter "larder_app_replaced", "Reloads; `max_age`, `max_requests`.";
             /// Starts that failed: the process could not be started, or was not ready in time.
             failures: Counter "larder_app_failures",
                 "The command, its user or its limits are wrong: standard error has the reasons.";
@@ -30,6 +30,12 @@ figures! {
             memory: Gauge "larder_app_resident_memory_bytes",
                 "Without an end: it loses memory. `max_age` replaces processes, `limits` ends \
                  them.";
+            /// Requests sent to the application.
+            requests: Counter "larder_app_requests", "More misses and passed requests.";
+            /// Requests sent to the application whose answer has not begun: those beyond the
+            /// processes wait for one.
+            waiting: Gauge "larder_app_requests_waiting",
+                "Above `larder_app_processes`: it is slow, or has too few processes.";
             /// Lines of the application's log that were left out: more than 100 a second.
             lines_dropped: Counter "larder_app_log_lines_dropped", "It says too much.";
         }

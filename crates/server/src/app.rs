@@ -1,10 +1,12 @@
 //! Shared state of the applications that Larder runs. The thread that runs them writes it, the
 //! registry reads it.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
 use larder_metrics::App as Row;
 use parking_lot::Mutex;
+
+use crate::settings::AppUse;
 
 /// The most processes whose memory is added up, for each application.
 const MOST_PROCESSES: usize = 4096;
@@ -24,7 +26,7 @@ pub struct AppState {
     pub running: Vec<u32>,
     /// Processes that were started again after they ended by themselves, since the start.
     pub restarts: u64,
-    /// Processes that were replaced: by a reload, or because of their age.
+    /// Processes that were replaced: by a reload, their age, or a number of requests.
     pub replaced: u64,
     /// Starts that failed: the process did not become ready in time, or could not be started.
     pub failures: u64,
@@ -34,6 +36,25 @@ pub struct AppState {
     pub lines_dropped: u64,
     /// The reason for which a process ended last; None: none did.
     pub reason: Option<String>,
+    /// Its use: workers keep an origin over a reload that does not change it, and count there.
+    usage: Vec<Arc<AppUse>>,
+    /// Requests by uses that are over.
+    requests_before: u64,
+}
+
+impl AppState {
+    /// Requests are counted there too from now on.
+    pub fn count_by(&mut self, usage: &Arc<AppUse>) {
+        // Nobody else counts there any more.
+        for over in self.usage.extract_if(.., |usage| Arc::strong_count(usage) == 1) {
+            self.requests_before += over.requests();
+        }
+        self.usage.push(usage.clone());
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests_before + self.usage.iter().map(|usage| usage.requests()).sum::<u64>()
+    }
 }
 
 impl Apps {
@@ -48,6 +69,11 @@ impl Apps {
         if let Some(state) = self.apps.lock().get_mut(name) {
             change(state);
         }
+    }
+
+    /// Requests sent to an application so far.
+    pub fn requests(&self, name: &str) -> u64 {
+        self.apps.lock().get(name).map_or(0, AppState::requests)
     }
 
     /// Forgets the applications that are not in the list.
@@ -68,6 +94,8 @@ impl Apps {
             failing: state.failing.into(),
             memory: resident(&state.running),
             lines_dropped: state.lines_dropped,
+            requests: state.requests(),
+            waiting: state.usage.iter().map(|usage| usage.waiting()).sum(),
             reason: state.reason,
         };
         apps.into_iter().map(row).collect()

@@ -39,7 +39,7 @@ mod tree;
 
 pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
-pub use app::{AppListen, AppProtocol, AppSettings};
+pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};

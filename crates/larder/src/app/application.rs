@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use larder_server::{app::Apps, settings::AppSettings};
+use larder_server::{
+    app::Apps,
+    settings::{AppSettings, AppUse},
+};
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
@@ -31,6 +34,9 @@ use super::{
 /// Between two looks at connections that wait for old processes.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Between two looks at the number of requests.
+const LOOK_AT_USE: Duration = Duration::from_millis(100);
+
 /// The longest wait for these: each is taken within the time of a request or two.
 const WAITING: Duration = Duration::from_secs(10);
 
@@ -48,12 +54,14 @@ pub(super) struct Application {
     leaving: Vec<JoinHandle<()>>,
     /// Connections are refused: no process runs for longer than a moment.
     refusing: bool,
+    /// Requests to it when a process was replaced last.
+    counted: u64,
 }
 
 /// The next step of an application.
 enum Next {
     Order(Option<Order>),
-    /// The oldest process is to be replaced.
+    /// The oldest process is to be replaced: of its age, or after so many requests.
     Aged,
     /// Slots began or ceased to loop.
     Changed,
@@ -75,7 +83,26 @@ impl Application {
             changed: Default::default(),
         });
         let (slots, leaving) = (Vec::new(), Vec::new());
-        Application { settings, listening, common, slots, leaving, refusing: false }
+        let application = Application {
+            settings,
+            listening,
+            common,
+            slots,
+            leaving,
+            refusing: false,
+            counted: 0,
+        };
+        application.count_by(&application.settings.usage);
+        application
+    }
+
+    /// The workers have new settings, whether its processes have them or not.
+    fn count_by(&self, usage: &Arc<AppUse>) {
+        self.common.state.note(&self.common.name, |state| state.count_by(usage));
+    }
+
+    fn requests(&self) -> u64 {
+        self.common.state.requests(&self.common.name)
     }
 
     /// Runs it until it is stopped.
@@ -95,6 +122,7 @@ impl Application {
                     continue;
                 }
                 Next::Aged => {
+                    self.counted = self.requests();
                     tokio::select! {
                         () = self.renew_oldest() => {}
                         order = orders.recv() => pending = Some(order),
@@ -102,6 +130,7 @@ impl Application {
                     continue;
                 }
             };
+            self.count_by(&settings.usage);
             // The next order interrupts this one: slots that began are old ones then.
             tokio::select! {
                 () = self.replace(settings) => {}
@@ -129,7 +158,16 @@ impl Application {
         tokio::select! {
             order = orders.recv() => Next::Order(order),
             () = aged => Next::Aged,
+            () = self.used_up() => Next::Aged,
             () = self.common.changed.notified() => Next::Changed,
+        }
+    }
+
+    /// Returns when the application has had its `max_requests` since a process was replaced.
+    async fn used_up(&self) {
+        let Some(limit) = self.settings.max_requests else { return std::future::pending().await };
+        while self.requests().saturating_sub(self.counted) < limit {
+            sleep(LOOK_AT_USE).await;
         }
     }
 

@@ -12,12 +12,18 @@ use std::{
     os::unix::process::CommandExt,
     process::{Child, Command, ExitCode, Stdio},
     rc::Rc,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process_group, setsid};
+use tokio::time::sleep;
 
 /// The hidden command.
 pub(crate) const COMMAND: &str = "app-guard";
+
+/// Between two looks at the guard: without one, what applications have started outlives a Larder
+/// that is killed.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The groups of all applications, and the guard that knows them too.
 #[derive(Default)]
@@ -51,13 +57,31 @@ impl Guard {
         self.groups.borrow().contains(&pid) || own == u32::try_from(pid).ok()
     }
 
-    fn tell(&self, line: &str) {
-        let mut process = self.process.borrow_mut();
-        let told = process.as_mut().is_some_and(|guard| write(guard, line).is_ok());
-        if told {
-            return;
+    /// Starts another guard soon after one was killed, until Larder ends.
+    pub(super) async fn keep(self: Rc<Self>) {
+        loop {
+            sleep(LOOK).await;
+            let ended = match self.process.borrow_mut().as_mut() {
+                Some(guard) => matches!(guard.try_wait(), Ok(Some(_))),
+                None => false,
+            };
+            if ended {
+                self.replace();
+            }
         }
-        // It was killed, or was not there yet: another one is told of all.
+    }
+
+    fn tell(&self, line: &str) {
+        let told =
+            self.process.borrow_mut().as_mut().is_some_and(|guard| write(guard, line).is_ok());
+        if !told {
+            self.replace();
+        }
+    }
+
+    /// It was killed, or was not there yet: another one is told of all.
+    fn replace(&self) {
+        let mut process = self.process.borrow_mut();
         if let Some(mut ended) = process.take() {
             let _ = ended.kill();
             let _ = ended.wait();

@@ -139,6 +139,7 @@ struct Running {
 
 async fn run(mut commands: mpsc::Receiver<Command>, state: Arc<Apps>) {
     let guard = Guard::new();
+    tokio::task::spawn_local(guard.clone().keep());
     if reap::is_wanted() {
         tokio::task::spawn_local(reap::reap(guard.clone()));
     }

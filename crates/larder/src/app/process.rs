@@ -90,6 +90,8 @@ impl Process {
     /// Asks it to end; kills it and its group after `limit`.
     pub(super) async fn stop(mut self, limit: Duration) {
         let _ = kill_process(self.pid, Signal::TERM);
+        // One that was stopped (SIGSTOP) takes no signal before it goes on.
+        let _ = kill_process(self.pid, Signal::CONT);
         // A master may end before its children, which finish their requests.
         let _ = timeout(limit, async {
             let _ = self.child.wait().await;

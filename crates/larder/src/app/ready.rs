@@ -1,6 +1,6 @@
 //! Asks an application whether it answers.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use larder_server::settings::{AppProtocol, AppSettings};
 use tokio::{
@@ -58,9 +58,12 @@ async fn answer(
     let mut head = [0; 12];
     let mut read = 0;
     while read < head.len() {
-        match stream.read(&mut head[read..]).await.ok()? {
-            0 => break,
-            more => read += more,
+        match stream.read(&mut head[read..]).await {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            // It was closed before the whole question was read.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            Err(_) => return None,
         }
     }
     Some(head[..read].to_vec())

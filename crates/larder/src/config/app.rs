@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use larder_server::settings::{AppListen, AppProtocol, AppSettings};
+use larder_server::settings::{AppListen, AppProtocol, AppSettings, AppUse};
 
 use super::{
     build::file,
@@ -60,8 +60,15 @@ fn own_directory() -> PathBuf {
     given.unwrap_or_else(std::env::temp_dir).join(name)
 }
 
+/// The applications of a file.
+pub(super) struct Apps {
+    pub(super) all: Vec<Arc<AppSettings>>,
+    /// The names of all, those with a mistake included.
+    names: Vec<String>,
+}
+
 /// All applications. A mistake is in the report.
-pub(super) fn apps(root: &Values, directory: &Path, report: &mut Report) -> Vec<Arc<AppSettings>> {
+pub(super) fn apps(root: &Values, directory: &Path, report: &mut Report) -> Apps {
     let mut seen = HashSet::new();
     let mut places: Vec<AppListen> = Vec::new();
     let mut apps = Vec::new();
@@ -84,7 +91,8 @@ pub(super) fn apps(root: &Values, directory: &Path, report: &mut Report) -> Vec<
         places.push(app.listen.clone());
         apps.push(Arc::new(app));
     }
-    apps
+    let names = root.tables("app").iter().filter_map(|values| values.maybe("name")).collect();
+    Apps { all: apps, names }
 }
 
 fn app(values: &Values, directory: &Path, report: &mut Report) -> Option<AppSettings> {
@@ -120,6 +128,8 @@ fn app(values: &Values, directory: &Path, report: &mut Report) -> Option<AppSett
         cwd: file(values, "cwd", directory),
         limits: limits(&values.table("limits")),
         max_age: values.maybe("max_age"),
+        max_requests: values.maybe("max_requests"),
+        usage: Arc::new(AppUse::new(&name)),
         ready,
         start_timeout: values.get("start_timeout")?,
         stop_timeout: values.get("stop_timeout")?,
@@ -190,41 +200,42 @@ fn limits(values: &Values) -> Vec<(&'static str, u64)> {
     Section::AppLimits.options().filter_map(|opt| limit(opt.name)).collect()
 }
 
-/// The address of `app:NAME`, as that of any other origin. None: a mistake, which is in the report.
-pub(super) fn resolve(
-    root: &Values,
-    url: &OriginUrl,
+/// The application of `app:NAME`. None: a mistake, which is in the report.
+pub(super) fn resolve<'a>(
+    apps: &'a Apps,
+    name: &String,
     location: Location,
-    directory: &Path,
     report: &mut Report,
-) -> Option<OriginUrl> {
-    let name = &url.host;
-    let called = |values: &Values| values.maybe::<String>("name");
-    let tables = root.tables("app");
-    let Some(values) = tables.iter().find(|values| called(values).as_ref() == Some(name)) else {
-        let names: Vec<String> = tables.iter().filter_map(called).collect();
+) -> Option<&'a AppSettings> {
+    let found = apps.all.iter().find(|app| app.name == *name);
+    // The mistakes of one are told once.
+    if found.is_none() && !apps.names.contains(name) {
         let problem = Problem::new(location, format!("there is no [[app]] \"{name}\""));
-        report.error(match nearest(name, names.iter().map(String::as_str)) {
+        report.error(match nearest(name, apps.names.iter().map(String::as_str)) {
             Some(near) => problem.fix(format!("did you mean \"app:{near}\"?")),
             None => problem,
         });
-        return None;
-    };
-    // Its mistakes are told once, with the application.
-    let mut again = Report::new(None, "");
-    let scheme = match protocol(values) {
+    }
+    found.map(Arc::as_ref)
+}
+
+/// The address of an application, as that of any other origin.
+pub(super) fn url(app: &AppSettings) -> OriginUrl {
+    let scheme = match app.protocol {
         AppProtocol::Http => UrlScheme::Http,
         AppProtocol::FastCgi => UrlScheme::FastCgi,
     };
-    Some(match listen(values, name, directory, &mut again)? {
+    match &app.listen {
         AppListen::Tcp(address) => OriginUrl {
             scheme,
             host: address.ip().to_string(),
             port: address.port(),
             path: PathBuf::new(),
         },
-        AppListen::Unix { path, .. } => OriginUrl { scheme, host: String::new(), port: 0, path },
-    })
+        AppListen::Unix { path, .. } => {
+            OriginUrl { scheme, host: String::new(), port: 0, path: path.clone() }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -44,9 +44,10 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         && !root.is_set("https")
         && !root.is_set("site")
         && !root.is_written("site");
+    let apps = app::apps(root, directory, report);
     let mut sites = Vec::new();
     for values in root.tables("site") {
-        if let Some(site) = site(root, values, memory, directory, report) {
+        if let Some(site) = site(root, &apps, values, memory, directory, report) {
             sites.push(Arc::new(site));
         }
     }
@@ -72,7 +73,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         http,
         https,
         sites,
-        apps: app::apps(root, directory, report),
+        apps: apps.all,
         access_log: access_log(&http_values, directory),
         pages: objects::share(&http_values, report),
         memcached,
@@ -168,6 +169,7 @@ pub(super) fn files(values: &Values, name: &str, directory: &Path) -> Vec<PathBu
 
 fn site(
     root: &Values,
+    apps: &app::Apps,
     values: &Values,
     memory: u64,
     directory: &Path,
@@ -185,7 +187,7 @@ fn site(
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
     for rule in values.tables("rule").iter().chain(of_preset) {
         let mut action = self::action(rule);
-        action.handling.origin = origin_of(root, rule, directory, report);
+        action.handling.origin = origin_of(apps, rule, directory, report);
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
@@ -201,7 +203,7 @@ fn site(
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), HostPattern::to_string),
         hosts,
-        origin: Arc::new(origin::group(root, &values.table("origin"), directory, report)?),
+        origin: Arc::new(origin::group(apps, &values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
@@ -213,13 +215,13 @@ fn site(
 
 /// The origin of a rule.
 fn origin_of(
-    root: &Values,
+    apps: &app::Apps,
     rule: &Values,
     directory: &Path,
     report: &mut Report,
 ) -> Option<Arc<OriginGroup>> {
     let origin = rule.is_set("origin").then(|| rule.table("origin"))?;
-    origin::group(root, &origin, directory, report).map(Arc::new)
+    origin::group(apps, &origin, directory, report).map(Arc::new)
 }
 
 fn preset(values: &Values, report: &mut Report) -> Option<Values> {

@@ -41,7 +41,7 @@ const OF_SEVERAL: [&str; 5] =
 
 /// The origin of a site. None: a mistake, which is in the report.
 pub(super) fn group(
-    root: &Values,
+    apps: &app::Apps,
     values: &Values,
     directory: &Path,
     report: &mut Report,
@@ -85,7 +85,7 @@ pub(super) fn group(
     let (mut members, mut warnings) = (Vec::new(), None);
     for MemberUrl { url, weight, backup } in urls {
         members.push(GroupMember {
-            origin: Arc::new(origin(root, values, url, directory, report)?),
+            origin: Arc::new(origin(apps, values, url, directory, report)?),
             weight,
             backup,
         });
@@ -137,7 +137,7 @@ fn is_name(host: &str) -> bool {
 
 /// One of its servers.
 fn origin(
-    root: &Values,
+    apps: &app::Apps,
     values: &Values,
     mut url: OriginUrl,
     directory: &Path,
@@ -145,8 +145,9 @@ fn origin(
 ) -> Option<OriginSettings> {
     let mut app = None;
     if url.scheme == UrlScheme::App {
-        app = Some(url.host.clone());
-        url = app::resolve(root, &url, values.location("url"), directory, report)?;
+        let known = app::resolve(apps, &url.host, values.location("url"), report)?;
+        app = Some(known.usage.clone());
+        url = app::url(known);
     }
     let host_header: Option<String> = values.maybe("host_header");
     if let Some(host) = &host_header

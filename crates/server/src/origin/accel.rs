@@ -84,8 +84,8 @@ impl Accel {
         (!roots.is_empty()).then_some(Accel { roots })
     }
 
-    /// Of a request that is about to be sent. Behind another method than GET and HEAD the whole file
-    /// is sent, as nginx does.
+    /// Of a request that is about to be sent. The answer to another method than GET and HEAD is the
+    /// whole file, as nginx has it.
     pub(super) fn wanted(request: &Request) -> Wanted {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let names = if safe { &OF_THE_CHOICE[..] } else { &OF_THE_CHOICE[..1] };

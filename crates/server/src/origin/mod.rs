@@ -66,7 +66,7 @@ use self::{
 };
 use crate::{
     clock::instant,
-    settings::{OriginScheme, OriginSettings},
+    settings::{AppUse, OriginScheme, OriginSettings},
 };
 
 /// One server, as one worker thread sees it. All of its futures must run inside that worker's
@@ -149,6 +149,7 @@ impl Origin {
         let counters = &self.counters;
         count(&counters.requests);
         let begun = instant();
+        let _asking = self.settings.app.as_ref().map(AppUse::begin);
         let accel = self.accel.as_ref().map(|accel| (accel, Accel::wanted(&req)));
         let sent = match &self.kind {
             Kind::Http(pool) => pool.send(req, interim, total).await,

@@ -1,6 +1,14 @@
 //! Applications that Larder runs.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 /// An application: processes that share one listening socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +35,10 @@ pub struct AppSettings {
     pub limits: Vec<(&'static str, u64)>,
     /// Age at which a process is replaced; None: it may stay.
     pub max_age: Option<Duration>,
+    /// Requests to the application after which its oldest process is replaced; None: it may stay.
+    pub max_requests: Option<u64>,
+    /// Its use by the workers, under these settings.
+    pub usage: Arc<AppUse>,
     /// Path that an HTTP application has to answer before it counts; None: a connection is enough.
     pub ready: Option<String>,
     /// Time for a new process until it is ready.
@@ -56,4 +68,60 @@ pub enum AppProtocol {
     FastCgi,
     /// HTTP/1.1: the socket is descriptor 0 and descriptor 3 (`LISTEN_FDS`).
     Http,
+}
+
+/// The use of an application: the workers count, the thread that runs it reads.
+#[derive(Debug, Default)]
+pub struct AppUse {
+    name: String,
+    sent: AtomicU64,
+    over: AtomicU64,
+}
+
+impl AppUse {
+    /// That of an application without requests.
+    pub fn new(name: &str) -> AppUse {
+        AppUse { name: name.to_owned(), ..AppUse::default() }
+    }
+
+    /// The application's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Requests sent so far.
+    pub fn requests(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+
+    /// Requests that wait for a process or are being answered: those whose answer has not begun.
+    pub fn waiting(&self) -> u64 {
+        let over = self.over.load(Relaxed);
+        self.sent.load(Relaxed).saturating_sub(over)
+    }
+
+    /// A request is sent; its answer has begun, or there is none, when the result is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Asking {
+        self.sent.fetch_add(1, Relaxed);
+        Asking(self.clone())
+    }
+}
+
+/// Figures are no settings.
+impl PartialEq for AppUse {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for AppUse {}
+
+/// A request whose answer has not begun.
+#[derive(Debug)]
+pub(crate) struct Asking(Arc<AppUse>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.over.fetch_add(1, Relaxed);
+    }
 }

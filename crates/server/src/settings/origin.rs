@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use larder_proto::proxy_protocol;
 
-use super::{FastCgiSettings, OriginTls, TreeSettings};
+use super::{AppUse, FastCgiSettings, OriginTls, TreeSettings};
 
 /// The protocol of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub struct OriginSettings {
     pub socket: Option<PathBuf>,
     /// Its address; None: the name is looked up for each connection.
     pub address: Option<SocketAddr>,
-    /// The name of the application that Larder runs, if it is one.
-    pub app: Option<String>,
+    /// The application that Larder runs, if it is one.
+    pub app: Option<Arc<AppUse>>,
     /// Directories whose files its answers may name (X-Accel-Redirect, X-Sendfile), each with the
     /// beginning of the paths for it, which ends with a slash. Empty: such fields are passed on.
     pub send_files: Vec<(String, Arc<TreeSettings>)>,
@@ -86,8 +86,8 @@ pub struct OriginSettings {
 impl OriginSettings {
     /// `http://host:port`, `fcgi+unix:/path`, `app:name`: its name in figures and listings.
     pub fn name(&self) -> String {
-        if let Some(name) = &self.app {
-            return format!("app:{name}");
+        if let Some(app) = &self.app {
+            return format!("app:{}", app.name());
         }
         let scheme = self.scheme.as_str();
         if let Some(path) = &self.socket {

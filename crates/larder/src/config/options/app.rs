@@ -57,6 +57,13 @@ pub(super) const APP: &[Opt] = &[
         "Age at which a process is replaced. Default: it stays.",
     ),
     opt(
+        "max_requests",
+        Kind::Count(1, 1 << 32),
+        "",
+        "Requests after which a process is replaced, on the average: each time that the \
+         application has had so many, its oldest process is. Default: it stays.",
+    ),
+    opt(
         "ready",
         Kind::Text,
         "",

@@ -261,7 +261,7 @@ export type App = {
     processes: number,
     /** Processes that were started again after they ended by themselves. */
     restarts: number,
-    /** Processes that were replaced: by a reload, or because of their age. */
+    /** Processes that were replaced: by a reload, their age, or a number of requests. */
     replaced: number,
     /** Starts that failed: the process could not be started, or was not ready in time. */
     failures: number,
@@ -269,6 +269,11 @@ export type App = {
     failing: number,
     /** Resident memory of its processes and of their children; shared pages count for each. */
     memory: number,
+    /** Requests sent to the application. */
+    requests: number,
+    /** Requests sent to the application whose answer has not begun: those beyond the
+     * processes wait for one. */
+    waiting: number,
     /** Lines of the application's log that were left out: more than 100 a second. */
     lines_dropped: number,
 };
