@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Larder, Origin, get, get_with};
+use larder_tests::larder::run;
+use larder_tests::{Larder, Origin, Scratch, get, get_with};
 
 #[test]
 fn the_second_request_is_a_hit() {
@@ -95,6 +96,31 @@ fn hits_are_announced_when_asked_for() {
     let larder = Larder::with_config(&text);
     assert_eq!(get(larder.addr(), "/").get("x-served-by"), None);
     assert_eq!(get(larder.addr(), "/").get("x-served-by"), Some("the larder"));
+}
+
+/// A line of the configuration in each answer must not end that answer somewhere else.
+#[test]
+fn lines_that_would_frame_an_answer_are_not_announced() {
+    for line in [
+        "Content-Length: 0",
+        "content-length: 5",
+        "Transfer-Encoding: chunked",
+        "Connection: close",
+        "Content-Range: bytes 0-1/2",
+        "Content-Encoding: gzip",
+        "X: a\\r\\nContent-Length: 0",
+        "X: a\\r\\n\\r\\nHTTP/1.1 200 OK",
+        "X : a",
+    ] {
+        let site = "[[site]]\norigin = \"http://127.0.0.1:9\"\n";
+        for section in ["[http]", "[remote]\nservers = [\"127.0.0.1:9\"]"] {
+            let scratch = Scratch::new("announce");
+            let text = format!("{section}\nannounce = \"{line}\"\n{site}");
+            let file = scratch.write("larder.toml", &text);
+            let (status, _, said) = run(&["serve", "--config", file.to_str().unwrap()]);
+            assert!(!status.success() && said.contains("announce"), "{text}: {said}");
+        }
+    }
 }
 
 #[test]

@@ -2,256 +2,32 @@
 //! than the request does (another host, path, scheme, port, method, client) reach no origin whose
 //! answer others get.
 
+use larder_proto::http::overrides::TABLE;
 use larder_tests::wire::request;
 use larder_tests::{Gate, Larder, Origin, Seen, Wire};
 
-/// Names from public work on cache poisoning (Param Miner's list, "Practical Web Cache Poisoning",
-/// "Cache-Poisoned Denial of Service"), and from the documentation of frameworks, proxies and
-/// networks.
-const NAMES: &[&str] = &[
-    // Host
-    "Forwarded",
-    "X-Forwarded-Host",
-    "X-Forwarded-Server",
-    "X-Forwarded",
-    "X-Host",
-    "X-HTTP-Host-Override",
-    "X-Original-Host",
-    "X-Forwarded-Host-Override",
-    "X-Host-Override",
-    "X-Real-Host",
-    "X-Rewrite-Host",
-    "X-Backend-Host",
-    "X-Proxy-Host",
-    "X-Forwarded-Authority",
-    "X-Origin-Host",
-    "Origin-Host",
-    "Disguised-Host",
-    "Proxy-Host",
-    "Forwarded-Host",
-    "HTTP-Host",
-    "X-Server-Name",
-    "X-Envoy-Original-Host",
-    "WAS-Default-Hostname",
-    "X-WAF-Host",
-    "Http-Forwarded-Host",
-    "X-Forward-Host",
-    "Forwarding-Host",
-    "Forwarder-Host",
-    "X-HTTP-Host",
-    // Path and prefix
-    "X-Original-URL",
-    "X-Rewrite-URL",
-    "X-Original-URI",
-    "X-Rewrite-URI",
-    "X-Original-Path",
-    "X-Rewrite-Path",
-    "X-Forwarded-Path",
-    "X-Forwarded-Prefix",
-    "X-Forwarded-Uri",
-    "X-Forwarded-URL",
-    "X-Forwarded-PathBase",
-    "X-Envoy-Original-Path",
-    "X-Envoy-Original-URL",
-    "X-HTTP-DestinationURL",
-    "X-Http-Path-Override",
-    "X-HTTP-URL-Override",
-    "X-Override-URL",
-    "X-Request-URI",
-    "X-Request-URL",
-    "Request-Uri",
-    "Uri",
-    "Url",
-    "X-Script-Name",
-    "Script-Name",
-    "X-Path-Info",
-    "Path-Info",
-    "Base-Url",
-    "X-Base-URL",
-    "X-Proxy-URL",
-    "Proxy-Url",
-    "Http-Url",
-    "X-Real-URL",
-    "X-Real-URI",
-    "X-Invoke-Path",
-    "X-Invoke-Status",
-    "X-Matched-Path",
-    "X-Middleware-Prefetch",
-    "X-Middleware-Subrequest",
-    "X-Middleware-Rewrite",
-    "X-Now-Route-Matches",
-    "X-WAWS-Unencoded-URL",
-    "X-Accel-Mapping",
-    "X-Sendfile-Type",
-    "X-Replaced-Path",
-    "X-Context-Path",
-    "X-Path-Prefix",
-    // Scheme, port, TLS
-    "X-Forwarded-Proto",
-    "X-Forwarded-Scheme",
-    "X-Forwarded-Protocol",
-    "X-Forwarded-Ssl",
-    "X-Forwarded-Port",
-    "X-Forwarded-HTTPS",
-    "Front-End-Https",
-    "X-Front-End-Https",
-    "X-Url-Scheme",
-    "X-Scheme",
-    "X-HTTPS",
-    "HTTPS",
-    "SSL-HTTPS",
-    "X-Original-Scheme",
-    "X-Original-Proto",
-    "X-Original-Port",
-    "X-Proto",
-    "X-Protocol",
-    "X-SSL",
-    "X-Port",
-    "X-ARR-SSL",
-    "X-ARR-LOG-ID",
-    "X-ARR-ClientCert",
-    "X-Envoy-External-Address",
-    "X-Forwarded-Client-Cert",
-    "X-SSL-Client-Cert",
-    "X-SSL-Client-Verify",
-    "SSL-Client-Cert",
-    "SSL-Client-S-DN",
-    "Client-Cert",
-    "Client-Cert-Chain",
-    "X-Client-Cert",
-    "X-Amzn-Mtls-Clientcert",
-    "CloudFront-Forwarded-Proto",
-    "Fastly-SSL",
-    "CF-Visitor",
-    "X-Forwarded-Tls-Client-Cert",
-    // Method
-    "X-HTTP-Method-Override",
-    "X-HTTP-Method",
-    "X-Method-Override",
-    "X-Original-Method",
-    "X-Forwarded-Method",
-    // The client's address
-    "X-Forwarded-For",
-    "X-Real-IP",
-    "X-Client-IP",
-    "Client-IP",
-    "True-Client-IP",
-    "X-True-Client-IP",
-    "X-Remote-IP",
-    "X-Remote-Addr",
-    "X-Originating-IP",
-    "X-Cluster-Client-IP",
-    "Cluster-Client-IP",
-    "CF-Connecting-IP",
-    "CF-Connecting-IPv6",
-    "CF-Pseudo-IPv4",
-    "CF-IPCountry",
-    "Fastly-Client-IP",
-    "X-Azure-ClientIP",
-    "X-Azure-SocketIP",
-    "X-Azure-FDID",
-    "X-FD-HealthProbe",
-    "X-AppEngine-User-IP",
-    "X-AppEngine-Country",
-    "Incap-Client-IP",
-    "X-Sucuri-ClientIP",
-    "Ali-CDN-Real-IP",
-    "Cdn-Src-Ip",
-    "CDN-Real-IP",
-    "CloudFront-Viewer-Address",
-    "CloudFront-Viewer-Country",
-    "Akamai-Origin-Hop",
-    "X-Akamai-Edgescape",
-    "X-Custom-IP-Authorization",
-    "X-ProxyUser-Ip",
-    "WL-Proxy-Client-IP",
-    "Proxy-Client-IP",
-    "X-Forward-For",
-    "X-Forwarder-For",
-    "Forwarded-For",
-    "Forwarded-For-IP",
-    "X-Forwarded-For-Original",
-    "X-Original-Forwarded-For",
-    "X-Original-Remote-Addr",
-    "X-Forwarded-By",
-    "Real-IP",
-    "X-Source-IP",
-    "X-Device-IP",
-    "X-Nginx-Proxy",
-    "X-NF-Client-Connection-IP",
-    "Fly-Client-IP",
-    "X-Vercel-Forwarded-For",
-    "X-Vercel-IP-Country",
-    "DO-Connecting-IP",
-    "X-Country-Code",
-    "X-Geo-Country",
-    "X-Client-Region",
-    // The user
-    "Remote-User",
-    "Remote-Groups",
-    "Remote-Name",
-    "Remote-Email",
-    "X-Remote-User",
-    "X-Remote-Group",
-    "X-Remote-Extra-Scopes",
-    "X-Forwarded-User",
-    "X-Forwarded-Preferred-Username",
-    "X-Forwarded-Email",
-    "X-Forwarded-Groups",
-    "X-Forwarded-Access-Token",
-    "X-Auth-Request-User",
-    "X-Auth-Request-Email",
-    "X-Auth-Request-Access-Token",
-    "X-Auth-User",
-    "X-Auth-Username",
-    "X-Authenticated-User",
-    "X-Authenticated-Userid",
-    "X-Authenticated-Groups",
-    "X-Authentik-Username",
-    "X-WebAuth-User",
-    "X-WebAuth-Groups",
-    "X-Vouch-User",
-    "X-Pomerium-Jwt-Assertion",
-    "X-Goog-Authenticated-User-Email",
-    "X-Goog-Iap-Jwt-Assertion",
-    "X-MS-Client-Principal",
-    "X-MS-Client-Principal-Name",
-    "X-MS-Token-AAD-Access-Token",
-    "X-Amzn-Oidc-Identity",
-    "X-Consumer-Username",
-    "X-Credential-Identifier",
-    "X-Userinfo",
-    "OIDC-Claim-Sub",
-    "Mellon-Name-Id",
-    "Shib-Session-Id",
-    "Tailscale-User-Login",
-    "SM-User",
-    "SMUSER",
-    "Iv-User",
-    "OAM-Remote-User",
-    "X-Proxy-User",
-    "Cf-Access-Authenticated-User-Email",
-    "X-SSL-Client-S-DN",
-    "X-SSL-Client-DN",
-    "X-SSL-Client-CN",
-    "SSL-Client-Verify",
-    "X-Client-Certificate",
-    "X-Client-Verify",
-    "X-Forwarded-Client-Certificate",
-    // Names that gateways read as others
-    "Accept_Encoding",
-    "If_None_Match",
-    "Cache_Control",
-    "Content_Type",
-    "Content_Length",
-    "User_Agent",
-    "X_Odd",
-    "Accept.Encoding",
-    // Others
-    "Max-Forwards",
-    "Cookie2",
-    "Proxy",
-];
+/// Names from public lists, beside those of the table under test.
+const NAMES: &str = include_str!("../../crates/proto/tests/rule_for_keys/names.txt");
+
+/// Every name: those of the lists, and those of the table, of each family one.
+fn names() -> Vec<String> {
+    let listed = NAMES.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
+    let table = TABLE.iter().flat_map(|group| group.names).map(|name| name.replace('*', "-own"));
+    let mut names: Vec<String> = listed.chain(table).collect();
+    names.sort_unstable_by_key(|name| name.to_ascii_lowercase());
+    names.dedup_by_key(|name| name.to_ascii_lowercase());
+    names
+}
+
+/// Every spelling of every name.
+fn every_spelling() -> Vec<String> {
+    names().iter().flat_map(|name| spellings(name)).collect()
+}
+
+/// A host that a trusted proxy names is in the key.
+fn is_keyed(name: &str, trusted: bool) -> bool {
+    trusted && name.eq_ignore_ascii_case("x-forwarded-host")
+}
 
 /// A page that shows every field of the request it was made for, and is for everyone.
 fn showing(seen: &Seen) -> String {
@@ -305,21 +81,32 @@ fn ask_all(wire: &mut Wire, requests: &[(String, Vec<String>)]) -> Vec<String> {
 }
 
 fn no_field_of_one_client_is_seen_by_another(trusted: bool) {
-    assert!(NAMES.len() > 150, "{}", NAMES.len());
     let (origin, larder) = echo(trusted);
-    let lines: Vec<String> =
-        NAMES.iter().flat_map(|name| spellings(name)).map(|name| format!("{name}: evil")).collect();
-    let targets = || (0..lines.len()).map(|number| format!("/{number}"));
-    let attacks: Vec<_> = targets().zip(lines.iter().map(|line| vec![line.clone()])).collect();
-    let visits: Vec<_> = targets().map(|target| (target, Vec::new())).collect();
-    ask_all(&mut larder.connect(), &attacks);
-    for (line, text) in lines.iter().zip(ask_all(&mut larder.connect(), &visits)) {
-        assert!(!text.contains("evil"), "{line} of another client is in the page:\n{text}");
+    let names = every_spelling();
+    assert!(names.len() > 1000, "{}", names.len());
+    // Each field has a value of its own, and each client another.
+    let ask = |client: Option<&str>| {
+        let requests: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| {
+                let field = client.map(|client| format!("{name}: {client}-{at}-evil"));
+                (format!("/{at}"), field.into_iter().collect())
+            })
+            .collect();
+        ask_all(&mut larder.connect(), &requests)
+    };
+    ask(Some("first"));
+    for (at, (name, text)) in names.iter().zip(ask(Some("second"))).enumerate() {
+        let own = is_keyed(name, trusted) && text.contains(&format!("second-{at}-evil"));
+        assert!(own || !text.contains("-evil"), "{name} of a client is in the page:\n{text}");
     }
-    // What a trusted proxy names besides Host is in the key: everything else shared one page.
-    let keyed =
-        lines.iter().filter(|line| trusted && line.to_lowercase().starts_with("x-forwarded-host:"));
-    assert_eq!(origin.count(), lines.len() + keyed.count());
+    for (name, text) in names.iter().zip(ask(None)) {
+        assert!(!text.contains("-evil"), "{name} of another client is in the page:\n{text}");
+    }
+    // What is in the key has pages of its own: everything else shared one.
+    let keyed = names.iter().filter(|name| is_keyed(name, trusted)).count();
+    assert_eq!(origin.count(), names.len() + 2 * keyed);
 }
 
 #[test]
@@ -344,15 +131,15 @@ fn no_field_is_seen_by_those_who_wait(trusted: bool) {
     });
     let larder = before(&origin, trusted);
     larder.connect().get("/warm", &[]);
-    // A host that a trusted proxy names is in the key: nobody waits with that request.
-    let keyed = |name: &String| trusted && name.eq_ignore_ascii_case("x-forwarded-host");
+    // Nobody waits with a request whose field is in the key.
     let names: Vec<String> =
-        NAMES.iter().flat_map(|name| spellings(name)).filter(|name| !keyed(name)).collect();
+        every_spelling().into_iter().filter(|name| !is_keyed(name, trusted)).collect();
     let groups: Vec<&[String]> = names.chunks(40).collect();
     let mut pairs = Vec::new();
     for (number, names) in groups.iter().enumerate() {
         let target = format!("/{number}");
-        let lines: Vec<String> = names.iter().map(|name| format!("{name}: evil")).collect();
+        let value = |(at, name)| format!("{name}: {number}-{at}-evil");
+        let lines: Vec<String> = names.iter().enumerate().map(value).collect();
         let fields: Vec<&str> =
             std::iter::once("Host: site.test").chain(lines.iter().map(String::as_str)).collect();
         let mut attacker = larder.connect();
@@ -371,7 +158,7 @@ fn no_field_is_seen_by_those_who_wait(trusted: bool) {
     for (mut attacker, mut visitor) in pairs {
         attacker.read().assert_status(200);
         let answer = visitor.read();
-        assert!(!answer.text().contains("evil"), "{answer:?}");
+        assert!(!answer.text().contains("-evil"), "{answer:?}");
     }
     assert_eq!(origin.count(), groups.len() + 1, "those who waited asked for nothing");
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Larder, Origin, get, wait_until};
+use larder_tests::{Admin, Gate, Larder, Origin, Wire, get, wait_until};
 use std::io::Write;
 
 fn with_limits(origin: &Origin, limits: &str) -> Larder {
@@ -159,6 +159,54 @@ fn a_client_that_stops_reading_is_dropped() {
     assert!(wire.try_read_for("GET").is_err(), "more was buffered than any socket holds");
 }
 
+/// Before an origin whose connections are all in use, clients of one address take half of the
+/// queue: others find a place in it.
+#[test]
+fn one_address_does_not_fill_the_queue_before_an_origin() {
+    let gate = Gate::closed();
+    let door = gate.clone();
+    let origin = Origin::start(move |seen, reply| {
+        door.wait();
+        reply.ok(&["Cache-Control: no-store"], &seen.target);
+    });
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[http]\nlisten = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
+         [admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = {{ url = \"{}\", \
+         max_connections = 1, max_waiting = 4 }}",
+        origin.url()
+    ));
+    let figure = format!("larder_origin_requests_total{{origin=\"{}\"}} ", origin.url());
+    let asked = || {
+        let figures = Admin::of(&larder).get("/metrics");
+        let value =
+            figures.text().lines().find_map(|line| line.strip_prefix(&figure)?.parse().ok());
+        value.unwrap_or(0)
+    };
+    let mut clients: Vec<Wire> = Vec::new();
+    let mut ask = |client: &str| {
+        let mut wire = larder.connect();
+        let number = clients.len();
+        let client = format!("X-Forwarded-For: {client}");
+        wire.send_get(&format!("/{number}"), &["Host: site.test", &client]);
+        clients.push(wire);
+        wait_until("the request to be counted", || asked() > number);
+    };
+    // One has the connection, two are in the queue, the fourth finds no place.
+    for _ in 0..4 {
+        ask("203.0.113.1");
+    }
+    ask("203.0.113.2");
+    ask("2001:db8::1");
+    // The queue is full.
+    ask("203.0.113.3");
+    gate.open();
+    for (number, wire) in clients.iter_mut().enumerate() {
+        let refused = number == 3 || number == 6;
+        let answer = wire.read();
+        assert_eq!(answer.status, if refused { 503 } else { 200 }, "{number}: {answer:?}");
+    }
+}
+
 #[test]
 fn connections_beyond_the_limit_are_told_so() {
     let origin = Origin::serving(&["Cache-Control: max-age=60"], "page");
@@ -208,7 +256,7 @@ fn a_head_of_the_origin_that_is_too_large_is_502() {
 
 #[test]
 fn an_origin_that_does_not_answer_in_time_is_504() {
-    let gate = larder_tests::Gate::closed();
+    let gate = Gate::closed();
     let door = gate.clone();
     let origin = Origin::start(move |_, _| door.wait());
     let larder = Larder::with_config(&format!(
@@ -221,7 +269,7 @@ fn an_origin_that_does_not_answer_in_time_is_504() {
 
 #[test]
 fn an_origin_that_stops_in_the_middle_is_cut_off() {
-    let gate = larder_tests::Gate::closed();
+    let gate = Gate::closed();
     let door = gate.clone();
     let origin = Origin::start(move |_, reply| {
         reply.head(200, &["Cache-Control: max-age=60", "Content-Length: 100"]).raw("half");

@@ -1,6 +1,9 @@
 //! Clients that send or read slowly, many of them: what they hold must not be what others need.
 
-use larder_tests::{Larder, Origin, Wire, get, wait_until};
+use larder_tests::{Larder, Origin, Talk, Wire, get, wait_until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const FRESH: &[&str] = &["Cache-Control: max-age=1000"];
 
@@ -55,6 +58,89 @@ fn slow_uploads_leave_the_origin_to_others() {
     // One that goes on is served like any other.
     slow[0].send("123456789");
     slow[0].read().assert_status(200);
+}
+
+/// Bodies that are too long to be taken first keep a connection to the origin each. Clients of one
+/// address that send nothing more keep 32 of them: a further one is told that it took too long.
+#[test]
+fn long_uploads_that_stand_still_leave_the_origin_to_others() {
+    const CONNECTIONS: usize = 34;
+    let origin = Origin::start(|seen, reply| {
+        reply.ok(FRESH, &seen.target);
+    });
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[http]\nlisten = \"127.0.0.1:0\"\nlimits = {{ body_timeout = \"1h\" }}\n\
+         [[site]]\norigin = {{ url = \"{}\", max_connections = {CONNECTIONS} }}",
+        origin.url()
+    ));
+    let begin = |framing: &str| {
+        let mut wire = larder.connect();
+        wire.send(format!(
+            "POST /up HTTP/1.1\r\nHost: site.test\r\n{framing}\r\n\r\n5\r\nabcde\r\n"
+        ));
+        wire
+    };
+    let framings = ["Content-Length: 100000", "Transfer-Encoding: chunked"];
+    let mut slow: Vec<Wire> = (0..CONNECTIONS).map(|at| begin(framings[at % 2])).collect();
+    wait_until("all connections to be in use", || origin.open_connections() == CONNECTIONS);
+    assert_eq!(get(larder.addr(), "/page").assert_status(200).text(), "/page");
+    let told = slow.iter_mut().filter_map(|wire| {
+        if wire.is_idle() { None } else { Some(wire.try_read_for("POST").map(|a| a.status)) }
+    });
+    let told: Vec<_> = told.collect();
+    assert!(!told.is_empty() && told.len() <= CONNECTIONS - 32, "{told:?}");
+    assert!(told.iter().all(|status| matches!(status, Ok(408))), "{told:?}");
+}
+
+/// Clients that always have sent more, over HTTP and over an object face: the others of their
+/// worker are served meanwhile.
+#[test]
+fn clients_that_send_without_pause_keep_nobody_out() {
+    let origin = Origin::serving(FRESH, "page");
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[http]\nlisten = \"127.0.0.1:0\"\n[memcached]\nlisten = \
+         \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    ));
+    get(larder.addr(), "/").assert_status(200);
+    let requests = "GET / HTTP/1.1\r\nHost: site.test\r\n\r\n".repeat(500);
+    let value = "v".repeat(10_000);
+    let sets = format!("set k 0 0 {} noreply\r\n{value}\r\n", value.len()).repeat(20);
+    let (over, streamed) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for at in 0..8 {
+            let (to, bytes) = match at % 2 {
+                0 => (larder.addr(), requests.as_bytes()),
+                _ => (larder.face("memcached"), sets.as_bytes()),
+            };
+            let mut sends = TcpStream::connect(to).expect("connected");
+            let mut reads = sends.try_clone().expect("a second handle");
+            let (over, streamed) = (&over, &streamed);
+            scope.spawn(move || {
+                while !over.load(Relaxed) && sends.write_all(bytes).is_ok() {
+                    streamed.store(true, Relaxed);
+                }
+                let _ = sends.shutdown(std::net::Shutdown::Both);
+            });
+            scope.spawn(move || {
+                let mut scrap = vec![0; 1 << 20];
+                while reads.read(&mut scrap).is_ok_and(|read| read > 0) {}
+            });
+        }
+        wait_until("the clients to stream", || streamed.load(Relaxed));
+        let mut other = Talk::tcp(larder.face("memcached"));
+        for turn in 0..20 {
+            let served = std::panic::catch_unwind(|| get(larder.addr(), "/").is_hit());
+            let hit = served.is_ok_and(|hit| hit);
+            if turn == 19 || !hit {
+                over.store(true, Relaxed);
+            }
+            assert!(hit, "turn {turn}");
+            if turn < 19 {
+                other.expect("mn\r\n", "MN\r\n");
+            }
+        }
+    });
 }
 
 #[test]

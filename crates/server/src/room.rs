@@ -9,7 +9,8 @@
 //! At the limit clients leave, as with Redis's `maxmemory-clients`: those first that have come no
 //! further for [`STANDS_STILL`], longest first; then those that hold more than the one who asks,
 //! most first. Where none does, the one who asks gets nothing: its command is refused, or it is
-//! closed.
+//! closed. A client that waits for this server, and neither owes bytes nor leaves its answer
+//! untaken, does not stand still ([`Holder::waits`]).
 
 mod holder;
 
@@ -255,7 +256,7 @@ impl Room {
             .filter(|(_, held, _)| *held > 0)
             .collect();
         others.sort_unstable_by_key(|(moved, ..)| *moved);
-        let still = others.partition_point(|(moved, ..)| moved + STANDS_STILL <= now);
+        let still = others.partition_point(|(moved, ..)| moved.saturating_add(STANDS_STILL) <= now);
         let own = asks.account.held();
         let may_leave =
             others.iter().enumerate().filter(|(at, (_, held, _))| *at < still || *held > own);

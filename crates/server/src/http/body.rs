@@ -1,6 +1,6 @@
 //! A request's body on its way from the client to the origin.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::VecDeque, net::IpAddr, rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -13,9 +13,10 @@ use tokio::{sync::mpsc, time::timeout};
 use crate::{
     clock::Ms,
     http::exchange::Exchange,
-    net::socket::{Ended, PROGRESS, Socket, Watch},
+    net::socket::{Ended, PROGRESS, STALLED_AFTER, Socket, Watch},
     origin::BodyFrame,
     request::pages::Pages,
+    room::{Held, Place},
     wire::{
         h1,
         stream::{BodyPiece, Stream},
@@ -68,6 +69,18 @@ struct Terms {
     limit: u64,
     /// The client waits for `100 Continue`.
     expect: bool,
+    handed: Handed,
+    client: IpAddr,
+    /// An origin waits for the body.
+    has_origin: bool,
+}
+
+/// Pieces of a body that the origin has not taken, as memory of the client.
+#[derive(Default)]
+struct Handed {
+    /// Lengths of the last pieces, of which the last ones are still there.
+    lengths: VecDeque<usize>,
+    held: Option<Held>,
 }
 
 impl<'i, 'c> Incoming<'i, 'c> {
@@ -86,6 +99,9 @@ impl<'i, 'c> Incoming<'i, 'c> {
             came: 0,
             limit: limits.request_body,
             expect: waits && exchange.request.head.expect_continue,
+            handed: Handed::default(),
+            client: exchange.request.client(),
+            has_origin: false,
         };
         Self { received, terms }
     }
@@ -120,6 +136,7 @@ impl<'i, 'c> Incoming<'i, 'c> {
         frames: mpsc::Sender<BodyFrame>,
     ) -> Result<(), BodyError> {
         let terms = &mut self.terms;
+        terms.has_origin = true;
         let done = match (&mut *self.received, framing) {
             (_, BodyFraming::None) => Ok(()),
             (_, BodyFraming::Length(length)) if length > terms.limit => Err(BodyError::TooLarge),
@@ -160,7 +177,7 @@ impl Terms {
             let data = Bytes::copy_from_slice(&have[..take]);
             *buffer.at += take;
             left -= take as u64;
-            frames.send(BodyFrame::Data(data)).await.map_err(|_| BodyError::Unwanted)?;
+            self.hand_over(&buffer.socket.watch, frames, BodyFrame::Data(data)).await?;
         }
         Ok(())
     }
@@ -195,12 +212,28 @@ impl Terms {
                 return Err(BodyError::TooLarge);
             }
             if let Some(frame) = frame {
-                frames.send(frame).await.map_err(|_| BodyError::Unwanted)?;
+                self.hand_over(&buffer.socket.watch, frames, frame).await?;
             }
             if end {
                 return Ok(());
             }
         }
+    }
+
+    /// Hands a piece to the origin's side, at its pace.
+    async fn hand_over(
+        &mut self,
+        watch: &Watch,
+        frames: &mpsc::Sender<BodyFrame>,
+        frame: BodyFrame,
+    ) -> Result<(), BodyError> {
+        if let BodyFrame::Data(data) = &frame {
+            let waiting = frames.max_capacity() - frames.capacity();
+            if !self.handed.count(watch, &self.pages, waiting, data.len()) {
+                return Err(BodyError::Crowded);
+            }
+        }
+        frames.send(frame).await.map_err(|_| BodyError::Unwanted)
     }
 
     /// Reads more. Used bytes are dropped first, so that the buffer stays as large as one read.
@@ -212,8 +245,15 @@ impl Terms {
             let _ = socket.stream.try_write(h1::CONTINUE);
         }
         let began = self.pages.clock.now();
-        socket.watch.until(began + self.patience - self.waited);
-        let got = socket.read_shared(buf).await.map_err(BodyError::Ended)?;
+        let got = {
+            let _owes = socket.watch.awaits_client();
+            let read = async |deadline| {
+                socket.watch.forgive();
+                socket.watch.until(deadline);
+                socket.read_shared(buf).await
+            };
+            self.wait(began, read).await.map_err(BodyError::Ended)?
+        };
         if got == 0 {
             return Err(BodyError::Ended(Ended::Closed));
         }
@@ -224,6 +264,25 @@ impl Terms {
             return Err(BodyError::Crowded);
         }
         Ok(())
+    }
+
+    /// Waits for more by `receive`, which takes a deadline. A client that stands still while an
+    /// origin waits for it is one of few of its address.
+    async fn wait<T>(
+        &self,
+        began: Ms,
+        mut receive: impl AsyncFnMut(Ms) -> Result<T, Ended>,
+    ) -> Result<T, Ended> {
+        let (soon, deadline) = (began + STALLED_AFTER, began + self.patience - self.waited);
+        if !self.has_origin || deadline <= soon {
+            return receive(deadline).await;
+        }
+        match receive(soon).await {
+            Err(Ended::TimedOut) => {}
+            other => return other,
+        }
+        let _stall = self.pages.shared.stalls.enter(self.client).ok_or(Ended::TimedOut)?;
+        receive(deadline).await
     }
 
     /// So many bytes came in a wait that began then.
@@ -259,7 +318,7 @@ impl Terms {
                 return Err(BodyError::TooLarge);
             }
             let ends = matches!(frame, BodyFrame::Trailers(_));
-            frames.send(frame).await.map_err(|_| BodyError::Unwanted)?;
+            self.hand_over(stream.watch(), frames, frame).await?;
             if ends {
                 return Ok(());
             }
@@ -272,13 +331,31 @@ impl Terms {
             stream.interim(h1::CONTINUE);
         }
         let (began, before) = (self.pages.clock.now(), stream.come());
-        let patience = Duration::from_millis(self.patience - self.waited);
-        match timeout(patience, stream.received()).await {
-            Ok(received) => received.map_err(BodyError::Ended)?,
-            Err(_) => return Err(BodyError::Ended(Ended::TimedOut)),
+        {
+            let _owes = stream.watch().awaits_client();
+            let clock = self.pages.clock;
+            let received = async |deadline: Ms| {
+                let patience = Duration::from_millis(deadline.saturating_sub(clock.now()));
+                timeout(patience, stream.received()).await.unwrap_or(Err(Ended::TimedOut))
+            };
+            self.wait(began, received).await.map_err(BodyError::Ended)?;
         }
         self.came((stream.come() - before) as usize, began, stream.watch());
         Ok(())
+    }
+}
+
+impl Handed {
+    /// A piece of so many bytes is handed over; before it, `waiting` pieces have not been taken.
+    /// False: there is no memory for them.
+    fn count(&mut self, watch: &Watch, pages: &Pages, waiting: usize, bytes: usize) -> bool {
+        self.lengths.push_back(bytes);
+        while self.lengths.len() > waiting + 1 {
+            self.lengths.pop_front();
+        }
+        let new = || Held::new(&watch.holder(&pages.shared.room), Place::Heap);
+        let total: usize = self.lengths.iter().sum();
+        self.held.get_or_insert_with(new).resize(total as u64)
     }
 }
 

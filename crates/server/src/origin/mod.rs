@@ -33,6 +33,7 @@ mod message;
 mod outgoing;
 mod patience;
 mod pool;
+mod queue;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -212,10 +213,11 @@ impl Pool<Connection> {
     ) -> Result<Response, SendError> {
         let counters = &self.counters;
         let interim = interim.map(|interim| (interim, counters.clone()));
+        let client = req.asker.client;
         let (outgoing, body) = Outgoing::new(req, interim, &self.settings)?;
         let asked = outgoing.asked.clone();
         let repeatable = asked.method.is_safe() && body.is_empty();
-        let mut lease = match self.lease(total).await {
+        let mut lease = match self.lease(client, total).await {
             Ok(lease) => lease,
             Err(error) => return Err(SendError::unsent(error, body)),
         };

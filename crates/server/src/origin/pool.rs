@@ -1,16 +1,18 @@
 //! Connections to one origin: how many, who waits for one, and which are kept.
 //!
-//! A permit is the right to have a connection *in use*; idle ones hold none. Connections are opened
-//! only when no idle one is left, so in use and idle together never exceed the limit. Tunnels (101)
-//! hold no permit either: a few hundred silent WebSockets would keep all other requests waiting;
-//! each has a client's connection, and those are limited. Requests that find no permit wait in a
-//! queue of limited length, in order. Idle connections are used last in, first out, so that the
-//! surplus ages and is closed. The limits are per worker thread (each worker has its own pool,
-//! without a lock); tunnels aside, the whole process opens at most workers times `max_connections`.
+//! A permit is the right to have a connection *in use*; idle ones hold none. Connections are
+//! opened only when no idle one is left, so in use and idle together never exceed the limit.
+//! Tunnels (101) hold no permit either: a few hundred silent WebSockets would keep all other
+//! requests waiting; each has a client's connection, and those are limited. Requests that find
+//! no permit wait in a queue of limited length ([`Queue`]), in order. Idle connections are used
+//! last in, first out, so that the surplus ages and is closed. The limits are per worker thread
+//! (each worker has its own pool, without a lock); tunnels aside, the whole process opens at
+//! most workers times `max_connections`.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
     collections::VecDeque,
+    net::IpAddr,
     rc::{Rc, Weak},
     sync::Arc,
 };
@@ -24,6 +26,7 @@ use super::{
     OriginCounters, OriginError,
     connect::{after, earlier, within},
     counters::{Held, count},
+    queue::Queue,
     tls::Tls,
 };
 use crate::{
@@ -66,7 +69,7 @@ pub(super) struct Pool<C> {
     /// Made for the first connection; None: the origin is no https one.
     tls: OnceCell<std::io::Result<Option<Tls>>>,
     permits: Arc<Semaphore>,
-    waiting: Cell<usize>,
+    queue: Queue,
     idle: RefCell<VecDeque<Idle<C>>>,
     reaping: Cell<bool>,
 }
@@ -87,18 +90,20 @@ impl<C: Pooled> Pool<C> {
             counters,
             tls: OnceCell::new(),
             permits: Arc::new(Semaphore::new(permits)),
-            waiting: Cell::new(0),
+            queue: Queue::default(),
             idle: RefCell::default(),
             reaping: Cell::new(false),
         })
     }
 
-    /// A connection for one exchange, idle or new; waits for one when all are in use.
+    /// A connection for one exchange of this client, idle or new; waits for one when all are in
+    /// use.
     pub(super) async fn lease(
         self: &Rc<Self>,
+        client: Option<IpAddr>,
         total: Option<Instant>,
     ) -> Result<Lease<C>, OriginError> {
-        let permit = self.permit(total).await?;
+        let permit = self.permit(client, total).await?;
         let (connection, reused) = match self.take_idle() {
             Some(connection) => (connection, true),
             None => (self.open(total).await?, false),
@@ -112,17 +117,19 @@ impl<C: Pooled> Pool<C> {
         })
     }
 
-    async fn permit(&self, total: Option<Instant>) -> Result<OwnedSemaphorePermit, OriginError> {
+    async fn permit(
+        &self,
+        client: Option<IpAddr>,
+        total: Option<Instant>,
+    ) -> Result<OwnedSemaphorePermit, OriginError> {
         match self.permits.clone().try_acquire_owned() {
             Ok(permit) => return Ok(permit),
             Err(TryAcquireError::Closed) => return Err(OriginError::TooManyConnections),
             Err(TryAcquireError::NoPermits) => {}
         }
-        if self.waiting.get() >= self.settings.max_waiting {
-            return Err(OriginError::TooManyConnections);
-        }
+        let place = self.queue.enter(client, self.settings.max_waiting);
+        let _place = place.ok_or(OriginError::TooManyConnections)?;
         count(&self.counters.waited);
-        let _place = QueuePlace::take(&self.waiting);
         let limit = earlier(after(self.settings.max_wait), total);
         match within(limit, self.permits.clone().acquire_owned()).await {
             Some(Ok(permit)) => Ok(permit),
@@ -197,7 +204,7 @@ impl<C: Pooled> Pool<C> {
 
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.get()
+        self.queue.waiting()
     }
 
     #[cfg(test)]
@@ -225,22 +232,6 @@ async fn reap<C: Pooled>(pool: Weak<Pool<C>>) {
             }
             None => sleep_until(next).await,
         }
-    }
-}
-
-/// A place in the queue, given back however the waiting ends.
-struct QueuePlace<'a>(&'a Cell<usize>);
-
-impl<'a> QueuePlace<'a> {
-    fn take(waiting: &'a Cell<usize>) -> QueuePlace<'a> {
-        waiting.set(waiting.get() + 1);
-        QueuePlace(waiting)
-    }
-}
-
-impl Drop for QueuePlace<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -6,7 +6,7 @@
 //! again is not worth keeping.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -15,6 +15,7 @@ use std::{
 
 use rapidhash::v3::rapidhash_v3;
 
+pub(crate) use crate::net::network;
 use crate::{clock::Ms, settings::Rate};
 
 /// Slots of the table: half a megabyte, made when the first limit is met.
@@ -94,22 +95,10 @@ impl Table {
     }
 }
 
-/// The network of a client, by the lengths of prefixes for IPv4 and IPv6.
-pub(crate) fn network(client: IpAddr, v4: u32, v6: u32) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - v4.min(32)).unwrap_or(0);
-            Ipv4Addr::from_bits(address.to_bits() & mask).into()
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - v6.min(128)).unwrap_or(0);
-            Ipv6Addr::from_bits(address.to_bits() & mask).into()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     const RATE: Rate = Rate { requests: 2, seconds: 1, burst: 3 };

@@ -1,13 +1,14 @@
-//! Counts by the address of clients: answers that stand still and hold a connection to an origin,
-//! connections.
+//! What clients of one address hold at once: answers and bodies that stand still and hold a
+//! connection to an origin, connections.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::limits::network;
+use crate::net::network;
 
-/// Answers that clients of one address (of IPv6, of one network of 64 bits) may let stand still.
+/// Answers and bodies that clients of one address (of IPv6, of one network of 64 bits) may let
+/// stand still.
 const PER_CLIENT: usize = 32;
 
 /// Counts by address, over all workers. As many as are counted are kept.

@@ -30,6 +30,8 @@ pub(crate) struct Holder {
     room: Arc<Room>,
     pub(super) account: Account,
     moved: AtomicU64,
+    /// Since when it waits for this server; 0: it does not.
+    waits_since: AtomicU64,
     killed: AtomicBool,
     /// Called when it has to leave.
     waker: Mutex<Option<Waker>>,
@@ -42,6 +44,7 @@ impl Holder {
             room: room.clone(),
             account: Account::default(),
             moved: AtomicU64::new(now),
+            waits_since: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             waker: Mutex::default(),
         })
@@ -57,9 +60,26 @@ impl Holder {
         self.moved.store(now, Relaxed);
     }
 
-    /// When it last got on.
+    /// It waits for this server from now on and owes nothing, or it does not any more. That time
+    /// does not count as one without progress.
+    pub(crate) fn waits(&self, waits: bool) {
+        let now = self.room.clock.now();
+        if waits {
+            // The time 0 is that of the start.
+            let _ = self.waits_since.compare_exchange(0, now.max(1), Relaxed, Relaxed);
+            return;
+        }
+        let since = self.waits_since.swap(0, Relaxed);
+        if since > 0 {
+            let moved = self.moved.load(Relaxed) + now.saturating_sub(since);
+            self.moved.store(moved.min(now), Relaxed);
+        }
+    }
+
+    /// When it last got on; the end of time while it waits for this server.
     pub(super) fn moved(&self) -> Ms {
-        self.moved.load(Relaxed)
+        let waits = self.waits_since.load(Relaxed) > 0;
+        if waits { Ms::MAX } else { self.moved.load(Relaxed) }
     }
 
     /// It has to leave, and gives back what it holds. From any thread.

@@ -109,3 +109,35 @@ fn nobody_leaves_for_what_there_is_no_room_for_all_the_same() {
     // The rest is another's.
     assert!(!held.resize(24 * MIB) && still.is_killed());
 }
+
+#[test]
+fn who_waits_for_this_server_does_not_stand_still() {
+    let house = house();
+    let (waits, _a) = house.client(Place::Heap, 2 * MIB, true);
+    waits.waits(true);
+    let (still, gone) = house.client(Place::Heap, 2 * MIB, true);
+    let (_asks, mut held) = house.client(Place::Heap, 16 * MIB, false);
+    assert!(!held.resize(22 * MIB), "until somebody has left");
+    assert!(still.is_killed() && !waits.is_killed());
+    drop(gone);
+    assert!(held.resize(22 * MIB));
+    // It owes something again, and still stands as long as it stood before.
+    waits.waits(false);
+    assert!(!held.resize(24 * MIB) && waits.is_killed());
+}
+
+#[test]
+fn the_time_of_a_wait_for_this_server_does_not_count() {
+    let house = house();
+    let (client, _held) = house.client(Place::Heap, MIB, true);
+    let stood = |client: &Holder| house.clock.now() - client.moved();
+    client.waits(true);
+    client.waits(true);
+    assert_eq!(client.moved(), Ms::MAX);
+    client.waits(false);
+    assert!(stood(&client) >= STANDS_STILL);
+    client.waits(true);
+    client.moves(house.clock.now());
+    client.waits(false);
+    assert!(client.moved() <= house.clock.now(), "not in time to come");
+}

@@ -157,7 +157,9 @@ impl Conn {
         }
         let limits = &config.settings.http.limits;
         let watch = &socket.watch;
-        if session.unsent() > 0 {
+        let unsent = session.unsent() > 0;
+        watch.set_owes(unsent || unread > 0 || session.codec.unfinished() > 0);
+        if unsent {
             watch.busy();
             session.phase = Phase::Sending;
             match session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms) {

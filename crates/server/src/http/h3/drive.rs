@@ -234,6 +234,12 @@ impl Session {
 
     /// Sets the deadline of what is waited for.
     fn rest(&mut self, config: &Config, now: Ms) -> Result<(), Over> {
+        let waits = self.wait(config, now);
+        self.open.watch().set_owes(matches!(self.phase, Phase::Sending | Phase::Head));
+        waits
+    }
+
+    fn wait(&mut self, config: &Config, now: Ms) -> Result<(), Over> {
         let limits = &config.settings.http.limits;
         let (watch, stalled) = (self.open.watch(), &self.worker.conns.shared.stalled);
         if self.phase == Phase::Handshake {

@@ -175,7 +175,7 @@ impl FastCgi {
         let mut upload = Upload::new(body, progress.clone());
         let mut first = true;
         loop {
-            let lease = match self.pool.lease(total).await {
+            let lease = match self.pool.lease(request.asker.client, total).await {
                 Ok(lease) => lease,
                 Err(error) => return Err(SendError::unsent(error, upload.into_request_body())),
             };
