@@ -1,5 +1,8 @@
 //! Pages that are kept in compressed forms too: bytes, fields, conditions, ranges, purges.
 
+// A helper that fails ends its test.
+#![allow(clippy::unwrap_used)]
+
 use std::{io::Read as _, process::Command};
 
 use larder_tests::{

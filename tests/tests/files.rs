@@ -316,7 +316,7 @@ fn a_file_that_may_not_be_read_is_403() {
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let larder = site(&scratch, "");
     assert_eq!(get(larder.addr(), "/file").text(), "secret");
-    std::fs::set_permissions(scratch.file("file"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(scratch.file("file"), std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::read(scratch.file("file")).is_ok() {
         return;
     }

@@ -86,9 +86,7 @@ fn sockets_of_systemd_are_used_by_their_address_and_by_their_name() {
         let listen = if configured { address.to_string() } else { "127.0.0.1:1".to_owned() };
         let mut activate = Command::new("systemd-socket-activate");
         activate.arg("--listen").arg(address.to_string()).arg("--fdname").arg(name);
-        for variable in ["RUNTIME_DIRECTORY"] {
-            activate.arg("--setenv").arg(variable);
-        }
+        activate.args(["--setenv", "RUNTIME_DIRECTORY"]);
         activate.arg(binary()).args(["serve", "--threads", "2", "--http", &listen]);
         let mut service =
             Service::start(activate.args(["--origin", &origin.url()]), directory.path());

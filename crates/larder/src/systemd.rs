@@ -3,12 +3,11 @@
 
 use std::{
     env, io,
-    net::{TcpListener, UdpSocket},
     os::{
         linux::net::SocketAddrExt,
         unix::{
             ffi::OsStrExt,
-            net::{SocketAddr, UnixDatagram, UnixListener},
+            net::{SocketAddr, UnixDatagram},
         },
     },
     time::Duration,
@@ -91,13 +90,13 @@ pub(crate) fn inherit() -> (Inherited, Named) {
 
 fn socket(handed: &mut ListenFd, index: usize) -> io::Result<Option<InheritedSocket>> {
     if let Ok(Some(listener)) = handed.take_tcp_listener(index) {
-        return Ok(Some(InheritedSocket::Tcp(TcpListener::from(listener))));
+        return Ok(Some(InheritedSocket::Tcp(listener)));
     }
     if let Ok(Some(socket)) = handed.take_udp_socket(index) {
-        return Ok(Some(InheritedSocket::Udp(UdpSocket::from(socket))));
+        return Ok(Some(InheritedSocket::Udp(socket)));
     }
     let listener = handed.take_unix_listener(index)?;
-    Ok(listener.map(|listener| InheritedSocket::Unix(UnixListener::from(listener))))
+    Ok(listener.map(InheritedSocket::Unix))
 }
 
 /// The addresses of the sockets that are named like a face.

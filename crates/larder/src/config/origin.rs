@@ -79,7 +79,7 @@ pub(super) fn group(
     if !named {
         useless(values, &["resolve"], "for origins with names", report);
     }
-    if !several && !(named && values.is_set("resolve")) {
+    if !(several || named && values.is_set("resolve")) {
         useless(values, &OF_SEVERAL, "for origins with several servers", report);
     }
     let (mut members, mut warnings) = (Vec::new(), None);

@@ -129,16 +129,16 @@ pub fn write<'a>(
 }
 
 /// Whether [`write()`] would append anything.
-pub fn any<'a>(
+pub fn counts<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     select: &[String],
     ignored: impl Fn(&Cookie<'_>) -> bool,
 ) -> bool {
-    let counts = |cookie: &Cookie<'_>| {
+    let selected = |cookie: &Cookie<'_>| {
         let named = |name: &String| !name.is_empty() && name.as_bytes() == cookie.name();
         select.is_empty() || cookie.valued && select.iter().any(named)
     };
-    lines.flat_map(cookies).any(|cookie| counts(&cookie) && !ignored(&cookie))
+    lines.flat_map(cookies).any(|cookie| selected(&cookie) && !ignored(&cookie))
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
         let mut out = Vec::new();
         let ignored = |cookie: &Cookie<'_>| cookie.name().starts_with(b"_ga");
         let some = write(lines.iter().map(|line| line.as_bytes()), &select, ignored, &mut out);
-        assert_eq!(any(lines.iter().map(|line| line.as_bytes()), &select, ignored), some);
+        assert_eq!(counts(lines.iter().map(|line| line.as_bytes()), &select, ignored), some);
         some.then(|| String::from_utf8(out).expect("ASCII"))
     }
 

@@ -154,6 +154,7 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<Seen> {
         ignored: &ignored,
         key_fields: &config.key_fields,
         client_cache_control: config.client_cache_control,
+        compresses: false,
     };
     let mut key = Vec::new();
     write_key(&mut key, Scheme::Http, "site.test", 0, b"/");

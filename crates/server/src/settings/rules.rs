@@ -186,7 +186,7 @@ impl RulePolicy {
     /// of them counts. Not where `bypass_cookies` says which visitors are not like the others.
     pub fn counts_cookies<'a>(&self, lines: impl Iterator<Item = &'a [u8]>) -> bool {
         self.bypass_cookies.is_empty()
-            && cookie::any(lines, &self.cache.vary_cookies, |cookie| self.ignores_cookie(cookie))
+            && cookie::counts(lines, &self.cache.vary_cookies, |cookie| self.ignores_cookie(cookie))
     }
 
     /// The site's part of the rule for origin requests. `ignored` is

@@ -7,7 +7,13 @@ use proptest::prelude::*;
 const PEER: [IpAddr; 1] = [IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1))];
 
 fn site<'a>(vary_cookies: &'a [String], key_fields: &'a [KeyField]) -> Site<'a> {
-    Site { vary_cookies, ignored: &|_| false, key_fields, client_cache_control: true }
+    Site {
+        vary_cookies,
+        ignored: &|_| false,
+        key_fields,
+        client_cache_control: true,
+        compresses: false,
+    }
 }
 
 fn received<'a>(list: &'a [Header<'a>], trusted: bool) -> Received<'a> {

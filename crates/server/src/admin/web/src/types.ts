@@ -22,6 +22,8 @@ export type Snapshot = {
     memory: Memory,
     /** The HTTP face. */
     http: Http | null,
+    /** Compressed forms of pages; null: no site has them. */
+    compression: Compression | null,
     /** Causes of misses and their settings, of the last minutes. */
     advice: Array<Advice>,
     /** The certificates of HTTPS. */
@@ -68,7 +70,7 @@ export type Memory = {
 
 /** The entries of one face. */
 export type Namespace = {
-    /** `pages`, `memcached` or `redis`. */
+    /** `pages`, `compressed` (forms of pages), `memcached` or `redis`. */
     name: string,
     /** Memory reserved for them; null: none. */
     floor: number | null,
@@ -428,7 +430,7 @@ export type Advice = {
     requests: number,
     /** Requests of the site that memory did not answer. */
     of: number,
-    /** What was seen, and what to do. */
+    /** The observation, and the remedy. */
     text: string,
     /** The setting to copy into the `[[site]]`; empty: it is the site that has to change. */
     setting: string,

@@ -62,15 +62,18 @@ struct Inner {
     /// Places without a name.
     free: Vec<usize>,
     /// Content by device and inode.
-    inodes: HashMap<(u64, u64), Weak<Inode>>,
+    inodes: HashMap<DeviceInode, Weak<Inode>>,
     /// The place at which the next search for room begins.
     hand: usize,
     /// Directories of kept files by the address of their tree, and their name below its root. None:
     /// it cannot be watched.
     directories: HashMap<(usize, Box<[u8]>), Option<Directory>>,
     /// Trees, with device and inode of the directory that each begins at.
-    roots: Vec<(Arc<TreeSettings>, Option<(u64, u64)>)>,
+    roots: Vec<(Arc<TreeSettings>, Option<DeviceInode>)>,
 }
+
+/// Device and inode.
+type DeviceInode = (u64, u64);
 
 /// A path that leads to a file.
 struct Name {
