@@ -1,5 +1,14 @@
 //! The binary: command line, configuration, wiring.
 
+/// Writes a line to the terminal. Unlike the standard library's macro of this name it does not
+/// panic where nobody reads any more: a server goes on when its terminal or log pipe is closed.
+macro_rules! eprintln {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _nobody_reads = writeln!(std::io::stderr(), $($arg)*);
+    }};
+}
+
 mod acme;
 mod app;
 mod ask;

@@ -2,6 +2,15 @@
 //!
 //! The rooms and their order, and walks through them, are in ARCHITECTURE.md.
 
+/// Writes a line to the terminal. Unlike the standard library's macro of this name it does not
+/// panic where nobody reads any more: a server goes on when its terminal or log pipe is closed.
+macro_rules! eprintln {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _nobody_reads = writeln!(std::io::stderr(), $($arg)*);
+    }};
+}
+
 pub mod access_log;
 pub mod acme;
 mod admin;

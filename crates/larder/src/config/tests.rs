@@ -274,7 +274,7 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[[site]]\norigin = \"http://a\"\npreset = \"mediawki\"\n",
         &[
-            "l.toml:3:10: error: expected one of \"anonymous\", \"mediawiki\", \"wordpress\"; did you mean \"mediawiki\"?, found \"mediawki\"",
+            "l.toml:3:10: error: expected one of \"anonymous\", \"discourse\", \"django\", \"drupal\", \"ghost\", \"magento\", \"mediawiki\", \"static\", \"typo3\", \"wordpress\"; did you mean \"mediawiki\"?, found \"mediawki\"",
         ],
     ),
     (

@@ -45,6 +45,7 @@ fn full() -> Snapshot {
         http: Some(http),
         memcached: Some(Objects { commands: one("get"), ..Objects::default() }),
         remote: Some(Remote { servers: vec![server], events: one("leases"), ..Remote::default() }),
+        compression: Some(crate::Compression::default()),
         certificates: vec![Certificate { name: "a.example".to_owned(), ..Certificate::default() }],
         apps: vec![App { name: "php".to_owned(), ..App::default() }],
         loop_delay: histogram(),
