@@ -35,7 +35,7 @@ fn php_runs_behind_a_site_with_its_variables_and_ends_with_larder() {
     assert_eq!(number(&text, "parent"), larder.pid());
     wait_until("two processes", || children(larder.pid(), "php-cgi").len() == 2);
     let processes = children(larder.pid(), "php-cgi");
-    let directory = std::env::temp_dir().join(format!("larder-{}", larder.pid()));
+    let directory = larder.dir().join(format!("larder-{}", larder.pid()));
     assert!(directory.join("php.sock").exists());
     larder.term();
     assert!(larder.wait_exit().success());

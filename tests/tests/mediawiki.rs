@@ -155,9 +155,13 @@ fn redirects_are_cached(house: &House) {
 fn gzip_and_identity(house: &House) {
     let path = house.article(2);
     house.purge(&path);
-    let gzip = ["Accept-Encoding: gzip, deflate, br"];
-    let packed = house.anonymous().view_with(&path, &gzip);
+    let gzip = ["Accept-Encoding: gzip, deflate"];
     let plain = house.anonymous().view(&path);
+    // The preset compresses; the form is made behind the first view that takes it.
+    let packed = wait_for("the compressed page", || {
+        let answer = house.anonymous().view_with(&path, &gzip);
+        answer.get("content-encoding").is_some().then_some(answer)
+    });
     for answer in [&packed, &plain] {
         answer.assert_status(200);
         let vary = answer.fields.joined("vary").to_ascii_lowercase();
@@ -167,8 +171,8 @@ fn gzip_and_identity(house: &House) {
     assert_eq!(plain.get("content-encoding"), None, "{plain:?}");
     let unpacked = String::from_utf8(house.wiki.gunzip(&packed.body)).unwrap();
     assert_eq!(without_render_marks(&unpacked), without_render_marks(plain.text()));
-    // Both are kept, each for its clients, however they word it.
-    let other = house.anonymous().view_with(&path, &["Accept-Encoding: br;q=0.5, GZIP"]);
+    // Both forms are kept, each for its clients, however they word it.
+    let other = house.anonymous().view_with(&path, &["Accept-Encoding: br;q=0, GZIP"]);
     assert_eq!(other.assert_hit().body, packed.body);
     assert_eq!(
         house.anonymous().view_with(&path, &["Accept-Encoding: gzip;q=0"]).assert_hit().body,
@@ -177,7 +181,8 @@ fn gzip_and_identity(house: &House) {
     // And one purge takes both.
     house.purge(&path).assert_status(200);
     house.anonymous().view_with(&path, &gzip).assert_forwarded();
-    house.anonymous().view(&path).assert_forwarded();
+    // One page for all of them.
+    house.anonymous().view(&path).assert_hit();
 }
 
 /// A page without what differs between two renders of the same revision: a request id, and how long

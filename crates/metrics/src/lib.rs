@@ -28,6 +28,7 @@ mod history;
 mod hot_urls;
 mod http;
 mod objects;
+mod origins;
 mod outcome;
 mod pace;
 mod process;

@@ -9,7 +9,7 @@ use crate::{
     App, Certificate, Compression, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome,
     RemoteServer, Site, Snapshot,
 };
-use crate::{certificates, http, objects, process, remote, text::Samples};
+use crate::{certificates, http, objects, origins, process, remote, text::Samples};
 
 /// The types of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ const GROUPS: &[Group] = &[
     Group {
         heading: "Origins",
         about: "Requests to origins; `origin` is its address.",
-        own: http::ORIGINS,
+        own: origins::ORIGINS,
         rows: &[Origin::METRICS],
     },
     Group {

@@ -6,10 +6,10 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Advice, App, Certificate, Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http,
-    Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge,
-    Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys,
-    TopUrls, histogram::HistogramJson,
+    Advice, App, Certificate, Columns, Compression, Connections, Counts, Histogram, HotKey, HotUrl,
+    Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome,
+    Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts,
+    TopKeys, TopUrls, histogram::HistogramJson,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/src/admin/web/src/types.ts");
@@ -39,8 +39,10 @@ fn generated() -> String {
     declare!(
         out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses
     );
-    declare!(out: Connections, Timeouts, Latencies, Certificate, App, Site, Origin, Objects, Remote,
-        RemoteServer, RemotePages);
+    declare!(
+        out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Origin, Objects,
+        Remote, RemoteServer, RemotePages
+    );
     declare!(
         out: Advice, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
         ObjectRow, Purge

@@ -221,7 +221,7 @@ fn what_a_reader_refuses() {
     for (at, value, expected) in [
         (0, b'X', Damaged::Unknown),
         (4, 2, Damaged::Unknown),
-        (5, 3, Damaged::Unknown),
+        (5, 4, Damaged::Unknown),
         (9, 16, Damaged::Unknown),
         (12, 6, Damaged::Unknown),
         (13, 4, Damaged::Unknown),

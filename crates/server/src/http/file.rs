@@ -37,6 +37,10 @@ pub(super) fn answer(
     let pages = exchange.request.pages;
     let target = handling.map(|handling| handling.target(&route.path));
     let target = target.as_deref().unwrap_or(&route.path);
+    if is_directory(target) && !is_directory(&route.path) {
+        // The visitor's path is a prefix that was stripped: he is sent to the directory's own.
+        return None;
+    }
     let (file, seen) = pages.files.find(tree, target, now, pages.shared.flights.purges())?;
     let form = file.form(exchange.request.head.fields);
     if form.is_compressible() && !route.policy.cache.compress.is_empty() {
@@ -53,6 +57,11 @@ pub(super) fn answer(
         pages.counters.files_opened.one();
     }
     Some(finish(exchange, &delivered))
+}
+
+/// Whether the path of a target is written as that of a directory.
+fn is_directory(target: &str) -> bool {
+    target.split('?').next().is_some_and(|path| path.ends_with('/'))
 }
 
 fn compose(

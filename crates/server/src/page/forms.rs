@@ -2,8 +2,8 @@
 //!
 //! A form is a copy of a page's bytes in a content coding, in a namespace of its own. It decides
 //! nothing: callers look up the page first, by every rule, and a form belongs to one write of that
-//! page ([`Entry::written`]). So a purge, an expiry or a replacement of the page ends its forms with
-//! it; bytes that no page refers to any more are evicted as unused ones are.
+//! page ([`Entry::written`]). So a purge, an expiry or a replacement of the page ends its forms
+//! with it; bytes that no page refers to any more are evicted as unused ones are.
 
 use larder_proto::{
     http::Codings,
@@ -39,7 +39,7 @@ pub(crate) enum Effort {
     Best = 2,
 }
 
-/// What a lookup says of the form that a request would get.
+/// Result of a lookup of the form for a request.
 pub(crate) enum FormLookup {
     /// It is there, as hard compressed as this.
     Ready(Entry<'static>, Encoding, Effort),

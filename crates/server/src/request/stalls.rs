@@ -1,5 +1,5 @@
-//! What clients of one address hold at once: answers and bodies that stand still and hold a
-//! connection to an origin, connections.
+//! Counts by the address of clients: answers and bodies that stand still and hold a connection to
+//! an origin, connections.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 

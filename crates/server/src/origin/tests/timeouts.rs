@@ -167,7 +167,7 @@ async fn the_origin_is_not_blamed_while_the_client_is_slow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_total_is_the_total_also_while_the_client_is_slow() {
+async fn a_client_that_sends_until_the_total_is_to_blame() {
     let progress = Progress::new();
     let (_sender, frames) = mpsc::channel(1);
     let mut upload = Upload::new(RequestBody::Stream { length: None, frames }, progress.clone());
@@ -177,6 +177,6 @@ async fn the_total_is_the_total_also_while_the_client_is_slow() {
         upload.frame().await.is_some()
     };
     let late = patiently(hyper, &progress, Duration::from_secs(10), Some(total)).await;
-    assert_eq!(late, Err(Late::Total));
+    assert_eq!(late, Err(Late::Upload));
     assert_eq!(Instant::now(), total);
 }

@@ -60,6 +60,8 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
             | Id::Msetnx,
         ) => (WORD, usize::MAX),
         Some(Id::Publish | Id::Spublish | Id::Hset | Id::Hsetnx | Id::Hmset) => (WORD, MESSAGE),
+        // COMMAND GETKEYS: a command of any other is its arguments.
+        Some(_) if args.is(0, "command") => (MESSAGE, MESSAGE),
         Some(Id::Echo | Id::Ping) => (ECHOED, ECHOED),
         None if args.is(0, "eval") || args.is(0, "evalsha") => (WORD, MESSAGE),
         None => return None,

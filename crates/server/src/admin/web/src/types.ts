@@ -251,6 +251,24 @@ export type Certificate = {
     failures: number,
 };
 
+/** Compressed forms of stored pages. */
+export type Compression = {
+    /** Pages compressed. */
+    made: number,
+    /** Forms that a page kept when it was written anew with the same content. */
+    kept: number,
+    /** Pages that a coding does not make smaller. */
+    useless: number,
+    /** Requests for a compression that were dropped because too many waited. */
+    dropped: number,
+    /** Bytes before compression. */
+    bytes_in: number,
+    /** Bytes after compression. */
+    bytes_out: number,
+    /** Forms that wait to be made, now. */
+    waiting: number,
+};
+
 /** An application that Larder runs. */
 export type App = {
     /** Its name. */
