@@ -359,7 +359,10 @@ fn edit_purges(house: &House) {
         Some(house.anonymous().view(&path)).filter(|page| page.text().contains("a second edition"))
     });
     assert_eq!(house.anonymous().view(&path).assert_hit().body, new.body);
-    let packed = house.anonymous().view_with(&path, &["Accept-Encoding: gzip"]);
+    let packed = wait_for("the compressed page", || {
+        let answer = house.anonymous().view_with(&path, &["Accept-Encoding: gzip"]);
+        answer.get("content-encoding").is_some().then_some(answer)
+    });
     let unpacked = String::from_utf8(house.wiki.gunzip(&packed.body)).unwrap();
     assert!(unpacked.contains("a second edition"), "the gzip variant is old");
     wait_until("the history to be purged", || {

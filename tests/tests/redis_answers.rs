@@ -50,7 +50,7 @@ fn a_long_value_that_a_script_adds_is_what_was_given() {
     }
     // In a transaction, whose commands have words of their own.
     client.say("DEL one");
-    let value = &value[..12 << 20];
+    let value = &value[..3 << 20];
     let answers = client.send(all(&[
         &["MULTI"],
         &["EVAL", ADD, "1", "two", value, "100"],

@@ -47,6 +47,10 @@ const MESSAGE: usize = 4 << 20;
 #[cold]
 pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
     let command = table::find(args.get(0));
+    if command.is_some_and(|command| !command.takes(args.len())) {
+        // Refused for their number, and never looked at.
+        return None;
+    }
     let (word, value) = match command.map(|command| command.id) {
         Some(
             Id::Set
