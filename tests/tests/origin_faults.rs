@@ -9,7 +9,7 @@
 use larder_tests::failing_server::{FailingServer, Fault};
 use larder_tests::{Admin, Larder, PATIENCE, Scratch, Wire, get, wait_until};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -44,18 +44,18 @@ struct Visits {
 }
 
 /// Visitors ask for pages, each of which only an origin can answer, or confirm; `during` is called
-/// when a quarter of the visits is made.
+/// when a quarter of the visits is made, and the others follow when it is done.
 fn visits(larder: &Larder, name: &str, during: impl FnOnce()) -> Visits {
     let (begun, time) = (Instant::now(), time());
-    let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (made, until) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
     let go_on = || match time {
         Some(time) => begun.elapsed() < time,
-        None => made.load(SeqCst) < REQUESTS,
+        None => made.load(SeqCst) < until.load(SeqCst) && begun.elapsed() < PATIENCE,
     };
     let visitor = |visitor: usize| {
         let mut visits = Visits::default();
         let mut wire = larder.connect();
-        while go_on() && !stop.load(SeqCst) {
+        while go_on() {
             let number = visits.requests;
             let target = match number % 4 {
                 0 => format!("/stored/{}", number % STORED),
@@ -81,6 +81,7 @@ fn visits(larder: &Larder, name: &str, during: impl FnOnce()) -> Visits {
         };
         wait_until("some visits", || quarter() || begun.elapsed() > PATIENCE / 2);
         during();
+        until.store(made.load(SeqCst) + REQUESTS - REQUESTS / 4, SeqCst);
         let mut all = Visits::default();
         for visits in visitors.into_iter().map(|visitor| visitor.join().unwrap()) {
             all.requests += visits.requests;

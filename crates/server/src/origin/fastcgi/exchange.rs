@@ -195,10 +195,17 @@ impl Exchange {
             let Some(upload) = self.upload.as_mut().filter(|_| !self.deaf) else {
                 return Poll::Ready(Ok(()));
             };
-            match ready!(Pin::new(upload).poll_frame(cx)) {
+            match ready!(Pin::new(&mut *upload).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         fcgi::stdin(self.id, &data, &mut self.out);
+                    }
+                    // Its end goes with the last of it. An application that reads as much as was
+                    // announced would find a late one before its next request (libfcgi closes the
+                    // connection then).
+                    if upload.is_end_stream() {
+                        self.upload = None;
+                        fcgi::stdin_end(self.id, &mut self.out);
                     }
                 }
                 Some(Err(_)) => return Poll::Ready(Err(OriginError::BodyAborted)),
