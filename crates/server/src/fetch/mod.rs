@@ -15,12 +15,16 @@ mod target;
 use std::{rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{BodyFraming, Fields, KnownField, Method, RangeSet, Scheme, parse_fields, query},
+    http::{
+        BodyFraming, Fields, KnownField, Method, RangeSet, Scheme, parse_fields, query,
+        structured::strings,
+    },
     page::{Meta, PageFlags, Verify, view},
     rules::{
         ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields,
     },
 };
+use larder_store::MAX_TAGS;
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_local,
@@ -37,6 +41,7 @@ use crate::{
         answer::Answer,
         flight::{Again, Failure, Follower, Joined, Landing, Lead},
         lookup::{Found, StoredPage, look},
+        tags::group_tag,
         variant,
     },
     request::{Request, route::Route},
@@ -253,7 +258,8 @@ pub(crate) async fn pass(
     lead_to_end(request, route, lead, outgoing, interim, None).await
 }
 
-/// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4).
+/// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4), and those of
+/// the groups that its response names (RFC 9875 section 3).
 pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
     let Some((_, lines)) = split_head(&reply.answer.head) else { return };
     let authority = request.head.host.map(|host| host.to_string()).unwrap_or_default();
@@ -264,16 +270,30 @@ pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, rep
     };
     let status = reply.answer.status;
     let targets = with_fields(lines, |fields| {
-        invalidate::targets(&request.head.method, &uri, status, fields)
+        let targets = invalidate::targets(&request.head.method, &uri, status, fields);
+        (targets, group_tags(request, status, fields))
     });
+    let (targets, groups) = targets.unwrap_or_default();
+    request.pages.purger(false).tags(&route.site.name, &groups).await;
     let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
-    for path in targets.unwrap_or_default() {
+    for path in targets {
         // The key a GET would look under.
         let plain = path.split_once('?').map_or(&*path, |(plain, _)| plain);
         let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
         let path = query::normalise_query(&path, &policy.drop_query, policy.sort_query);
         request.pages.purger(false).page(&request.page_keys(&path)).await;
     }
+}
+
+/// The groups of pages that a response invalidates, as tags.
+fn group_tags(request: &Request<'_, '_>, status: u16, fields: Fields<'_>) -> Vec<Vec<u8>> {
+    if !invalidate::applies(&request.head.method, status) {
+        return Vec::new();
+    }
+    let groups = strings(fields.all("cache-group-invalidation")).unwrap_or_default();
+    let keys = if groups.is_empty() { Vec::new() } else { request.page_keys("/") };
+    let Some(page) = keys.first() else { return Vec::new() };
+    groups.iter().take(MAX_TAGS).filter_map(|group| group_tag(page, group)).collect()
 }
 
 /// Refreshes a stale page behind the back of the client that was served it.

@@ -138,7 +138,7 @@ impl NewPage {
             withheld,
             etag,
             vary,
-            tags: target::tags(facts.fields),
+            tags: target::tags(facts.fields, &keep.primary),
             site: keep.site.clone(),
             length,
             expires: Some(facts.response_time + 1000 * useful),
