@@ -195,11 +195,8 @@ pub(crate) fn entry(
     served: &Served,
     policy: &RulePolicy,
 ) -> Result<Delivered, StoredPage> {
-    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
-        return Err(held);
-    };
     if held.meta.flags.any(PageFlags::COMPRESSIBLE)
-        && let Some((entry, meta)) = form(exchange, &held, &page, policy)
+        && let Some((entry, meta)) = form(exchange, &held, policy)
     {
         return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
     }
@@ -211,22 +208,24 @@ pub(crate) fn entry(
 fn form(
     exchange: &Exchange<'_, '_>,
     held: &StoredPage,
-    page: &PageView<'_>,
     policy: &RulePolicy,
 ) -> Option<(Entry<'static>, Meta)> {
     let (request, order) = (&exchange.request, &policy.cache.compress);
     if order.is_empty() || request.head.known.range().is_some() {
         return None;
     }
+    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let accepted = Codings::parse(request.head.fields.all("accept-encoding"));
     let (store, clock) = (request.pages.store, request.pages.clock);
     let now = clock.at(request.since);
     let want = |encoding, effort| {
         request.pages.shared.compressor.want(store, clock, page.key, encoding, effort);
     };
-    match forms::look(store, held, page, order, accepted, now) {
-        FormLookup::Ready(entry, encoding, effort) => {
-            if effort == Effort::Good && request.pages.samples_form() {
+    match forms::look(store, held, &page, order, accepted, now) {
+        FormLookup::Ready(entry, encoding, effort, better) => {
+            if let Some(better) = better {
+                want(better, Effort::Good);
+            } else if effort == Effort::Good && request.pages.samples_form() {
                 want(encoding, Effort::Best);
             }
             let flags = held.meta.flags.with(PageFlags::HAS_LENGTH);

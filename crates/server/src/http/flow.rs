@@ -102,7 +102,9 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             return Now::Answered { keep: refuse::refusal(exchange, out, &refusal) };
         }
     };
+    // Purges have permissions of their own.
     if let Some(rate) = route.policy.limit
+        && !matches!(route.way, Way::Purge)
         && let Some(keep) = admittance::limit(exchange, out, rate)
     {
         return Now::Answered { keep };
