@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Log(larder_top::LogArgs),
     /// Watch how long requests take, hits and misses apart
     Hist(larder_top::HistArgs),
+    /// Find an error by the reference that its page shows
+    Why(WhyArgs),
     /// Load a server, with honest percentiles; compare several
     #[command(disable_help_flag = true)]
     Bench(OwnFlags),
@@ -193,6 +195,25 @@ pub(crate) struct OrderArgs {
     /// The server: its process ID or its control socket [default: your only Larder on this machine]
     #[arg(value_name = "PID|PATH")]
     pub(crate) server: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "A server remembers its latest 512 failures (5xx) and 256 refusals (4xx).\n\nExit \
+                        code: 0 found, 1 not found, 2 wrong usage, 3 refused, 4 server not reached.")]
+pub(crate) struct WhyArgs {
+    /// The reference, as the page shows it [default: the latest errors]
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: Option<String>,
+    /// Print at most so many errors
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) count: usize,
+    /// The admin interface of the server, or its control socket `unix:PATH` [default: your Larder
+    /// on this machine, else 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) admin: Option<String>,
+    /// A file with the token for the admin API
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -218,8 +218,10 @@ fn line_of(request: &LogLine, colours: bool) -> String {
         Some(tls) => format!("{}+{tls}", request.http_version),
         None => request.http_version.clone(),
     };
+    let reference = request.reference.as_ref();
+    let reference = reference.map_or_else(String::new, |reference| format!(" ref={reference}"));
     format!(
-        "{} {:>6} {} {} {:>5} {} {protocol} {} {}",
+        "{} {:>6} {} {} {:>5} {} {protocol} {} {}{reference}",
         text::clock(request.time_ms),
         text::time(Duration::from_micros(request.elapsed_us)),
         colour(of_status, format!("{status_shown:>3}")),

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Advice, App, Certificate, Columns, Compression, Connections, Counts, Histogram, HotKey, HotUrl,
+    Advice, AnsweredError, App, Certificate, Columns, Compression, Connections, Counts, Histogram, HotKey, HotUrl,
     Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome,
     Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts,
     TopKeys, TopUrls, histogram::HistogramJson,
@@ -45,7 +45,7 @@ fn generated() -> String {
     );
     declare!(
         out: Advice, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
-        ObjectRow, Purge
+        ObjectRow, Purge, AnsweredError
     );
     out.push_str(
         "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, \

@@ -154,6 +154,7 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     json_key(out, "tls_resumed");
     let resumed = record.tls.map_or("null", |tls| if tls.resumed { "true" } else { "false" });
     out.extend_from_slice(resumed.as_bytes());
+    json_field(out, "reference", record.reference.map(str::as_bytes));
     out.push(b'}');
 }
 

@@ -18,6 +18,7 @@
 
 mod answer;
 mod control;
+mod errors;
 mod events;
 mod filter;
 mod guard;

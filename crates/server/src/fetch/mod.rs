@@ -414,6 +414,7 @@ async fn lead_to_end(
             cause: ErrorCause::Disconnected,
             status: 500,
             why: "something went wrong inside the cache",
+            detail: None,
         }))
     })
 }

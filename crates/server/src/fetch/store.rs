@@ -122,7 +122,7 @@ impl NewPage {
         let Extent { meta, before, length } = extent;
         let same = meta.status == facts.status;
         let reason =
-            if same { job::reason(response) } else { head::phrase(meta.status).to_owned() };
+            if same { job::reason(response) } else { phrase(meta.status).to_owned() };
         let whole = ResponseFacts { status: meta.status, ..*facts };
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
         let without: &[&str] =

@@ -195,6 +195,7 @@ fn answer(
         body: &body,
         location: None,
         retry_after: None,
+        reference: None,
         hsts,
         version,
         keep,

@@ -58,6 +58,7 @@ fn answer(exchange: &Exchange<'_, '_>, out: &mut Out, status: u16, location: &st
         body: "",
         location: Some(location),
         retry_after: None,
+        reference: None,
         hsts,
         version,
         keep,

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_proto::http::{DecodedPath, path::names_file};
 
 use super::{OriginError, Request, Response, files::Files};
-use crate::settings::TreeSettings;
+use crate::settings::{ErrorPages, TreeSettings};
 
 const ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
 const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
@@ -119,7 +119,7 @@ impl Accel {
             Some((root, name)) => root.files.respond(&name, &wanted.method, &wanted.headers)?,
             None => {
                 eprintln!("larder: an application names {named:?}, which is not in `send_files`");
-                Response::status(404, &wanted.method)
+                Response::status(404, &wanted.method, &ErrorPages::default())
             }
         };
         merge(&response.headers, &mut file);

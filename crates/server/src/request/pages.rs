@@ -25,6 +25,7 @@ use crate::{
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
+        errors::Errors,
         limits::Limits,
         purge::{self, Purger},
         stalls::Stalls,
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// The latest purges.
     pub(crate) purges: purge::History,
+    /// The latest errors of our own.
+    pub(crate) errors: Errors,
     /// Why requests were not answered from memory.
     pub(crate) findings: Findings,
     /// Where requests are shown as they end; set before the workers start, where there is an admin
@@ -100,6 +103,7 @@ impl Shared {
             tracing,
             groups: Groups::default(),
             purges: purge::History::default(),
+            errors: Errors::default(),
             findings: Findings::default(),
             live: OnceLock::new(),
             remote,
