@@ -314,6 +314,7 @@ fn reload(
 ) -> Result<String, String> {
     systemd::notify_reloading();
     let done = reload_now(server, apps, again, orders);
+    server.registry().reloaded(done.is_ok());
     match &done {
         Ok(text) => eprintln!("larder: {text}"),
         Err(problems) => eprint!("{problems}"),

@@ -46,6 +46,8 @@ use crate::{
 const COMMANDS: usize = 16;
 /// Interval of the search for expired entries, and the most bytes of segments per search.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
+/// Milliseconds between two looks at the states of the process.
+const LOOK: u64 = 1000;
 
 /// The remedy for an address that cannot be used.
 fn hint(kind: io::ErrorKind) -> &'static str {
@@ -294,14 +296,21 @@ impl Server {
         self.admin.as_ref().map(Admin::view)
     }
 
-    /// The thread that returns expired memory. It ends with the process: it owns nothing that has
-    /// to be closed.
+    /// The thread that returns expired memory, and looks after the states of the process. It ends
+    /// with the process: it owns nothing that has to be closed.
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.worker_shared.clock);
+        let registry = self.registry.clone();
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
+            let mut looked = clock.now();
             loop {
                 std::thread::sleep(SWEEP.0);
-                store.sweep(clock.now(), SWEEP.1);
+                let now = clock.now();
+                store.sweep(now, SWEEP.1);
+                if now.saturating_sub(looked) >= LOOK {
+                    looked = now;
+                    registry.look();
+                }
             }
         })?;
         Ok(())

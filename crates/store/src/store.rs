@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const LEAST: usize = 8 << 20;
 const MOST: usize = 512 << 30;
+/// Milliseconds for which a read entry counts as read recently, when it is evicted.
+const RECENT: Ms = 60_000;
 
 /// See the crate.
 #[derive(Debug)]
@@ -269,8 +271,10 @@ impl Store {
             Gone::Evicted => {
                 self.stats.add(ns, Count::Evictions, 1);
                 self.stats.add(ns, Count::EvictedUnfetched, unfetched);
-                self.stats
-                    .evicted(ns, now.saturating_sub(record.word().last_access(record.base())));
+                let age = now.saturating_sub(record.word().last_access(record.base()));
+                let recent = unfetched == 0 && age < RECENT;
+                self.stats.add(ns, Count::EvictedRecent, u64::from(recent));
+                self.stats.evicted(ns, age);
             }
             Gone::Outdated if self.is_flushed(record) => self.stats.add(ns, Count::Flushed, 1),
             Gone::Outdated => {

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Advice, AnsweredError, App, Certificate, Columns, Compression, Connections, Counts, Histogram, HotKey, HotUrl,
+    Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts, Histogram, HotKey, HotUrl,
     Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome,
     Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts,
     TopKeys, TopUrls, histogram::HistogramJson,
@@ -44,7 +44,7 @@ fn generated() -> String {
         Remote, RemoteServer, RemotePages
     );
     declare!(
-        out: Advice, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
+        out: Advice, Conditions, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
         ObjectRow, Purge, AnsweredError
     );
     out.push_str(

@@ -37,6 +37,7 @@ use crate::{
         writer::{Committed, PageDraft, PageFill},
     },
     room::Holding,
+    settings::phrase,
 };
 
 /// Memory of a body that no longer goes through the store: of a piece in the readers' channels, one

@@ -7,6 +7,7 @@ use std::{
 use rustix::net::{SocketFlags, acceptfrom_with};
 
 use super::{
+    descriptors,
     listen::Listener,
     reactor::{READ, Reactor, Registered},
     stream::{Kind, Stream},
@@ -68,7 +69,10 @@ impl Acceptor {
                     poll_fn(|cx| self.registered.source.poll(READ, cx)).await;
                 }
                 Err(error) if connection_failed(&error) => {}
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(error) => {
+                    descriptors::failed(&error);
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
             // A flood of connections leaves others their turn.
             tokio::task::coop::consume_budget().await;
