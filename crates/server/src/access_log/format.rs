@@ -220,6 +220,7 @@ mod tests {
             referer: Some(b"http://www.example.com/start.html"),
             user_agent: Some(b"Mozilla/4.08 [en] (Win98; I ;Nav)"),
             cache_status: Some(b"larder; fwd=miss; stored"),
+            reference: None,
             tls: Some(Tls { version: "TLSv1.3", cipher: "TLS_AES_128_GCM_SHA256", resumed: true }),
         }
     }
@@ -240,6 +241,7 @@ mod tests {
             referer: None,
             user_agent: None,
             cache_status: None,
+            reference: None,
             tls: None,
             ..record()
         }

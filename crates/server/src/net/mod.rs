@@ -4,6 +4,7 @@
 pub(crate) mod accept;
 pub(crate) mod conns;
 pub(crate) mod descriptors;
+pub(crate) mod face_name;
 pub(crate) mod inherited;
 pub(crate) mod listen;
 pub(crate) mod out;
