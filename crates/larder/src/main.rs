@@ -24,6 +24,7 @@ mod fleet;
 mod generate;
 mod getopt;
 mod identity;
+mod import;
 mod lab;
 mod launch;
 mod memcached;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         }
         cli::Command::Bench(_) | cli::Command::Slow(_) | cli::Command::Lab(_) => lab::run(),
         cli::Command::Fleet(command) => fleet::run(&command),
+        cli::Command::Import(args) => import::run(&args),
         cli::Command::Why(args) => why::run(&args),
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Certificates(args) => certificates::run(&args),

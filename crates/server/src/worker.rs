@@ -242,9 +242,8 @@ impl Faces {
 
     /// Ends the acceptance of connections for pages. Again: nothing more happens.
     fn drain_pages(&mut self, conns: &Conns) {
-        let is_page = |accepting: &mut Accepting| {
-            matches!(accepting.face, FaceName::Http | FaceName::Https)
-        };
+        let is_page =
+            |accepting: &mut Accepting| matches!(accepting.face, FaceName::Http | FaceName::Https);
         for accepting in self.accepting.extract_if(.., is_page) {
             accepting.task.abort();
         }
@@ -263,12 +262,7 @@ impl Faces {
     }
 
     /// Accepts connections of a face that is served.
-    fn listen(
-        &mut self,
-        face: FaceName,
-        listener: Listener,
-        conns: &Rc<Conns>,
-    ) -> io::Result<()> {
+    fn listen(&mut self, face: FaceName, listener: Listener, conns: &Rc<Conns>) -> io::Result<()> {
         let address = listener.address()?;
         let acceptor = Acceptor::open(listener, &conns.reactor)?;
         let closing = Rc::<Closing>::default();
@@ -314,11 +308,7 @@ impl Faces {
         }
     }
 
-    fn open<F: Face>(
-        face: Rc<F>,
-        conns: &Rc<Conns>,
-        tls: Option<&FaceTls>,
-    ) -> Rc<FaceAcceptor<F>> {
+    fn open<F: Face>(face: Rc<F>, conns: &Rc<Conns>, tls: Option<&FaceTls>) -> Rc<FaceAcceptor<F>> {
         let acceptor = FaceAcceptor::new(face, conns.clone());
         acceptor.reload(tls);
         acceptor

@@ -11,10 +11,10 @@ use std::{
 
 use larder_proto::http::Codings;
 use larder_server::settings::{
-    AccessLogSettings, CacheAction, CookiePattern, ErrorPages, FieldEdit, Glob, Handling, HostPattern,
-    HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup, Pattern,
-    Permission, RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
-    Unframed,
+    AccessLogSettings, CacheAction, CookiePattern, ErrorPages, FieldEdit, Glob, Handling,
+    HostPattern, HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup,
+    Pattern, Permission, RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site,
+    StatusTtl, Unframed,
 };
 
 use crate::control;

@@ -16,10 +16,7 @@ pub(super) struct Wanted {
 }
 
 /// The latest errors, newest first; with `reference` the one of that name.
-pub(super) async fn errors(
-    State(app): State<Arc<App>>,
-    Query(wanted): Query<Wanted>,
-) -> Response {
+pub(super) async fn errors(State(app): State<Arc<App>>, Query(wanted): Query<Wanted>) -> Response {
     let reference = wanted.reference.as_deref();
     let latest = app.http.as_ref().map(|shared| shared.errors.latest(reference));
     answer::json(&latest.unwrap_or_default())

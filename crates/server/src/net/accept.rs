@@ -1,7 +1,8 @@
 //! Accepting connections.
 
 use std::{
-    cell::Cell, future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc, time::Duration,
+    cell::Cell, future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc,
+    time::Duration,
 };
 
 use rustix::net::{SocketFlags, acceptfrom_with};

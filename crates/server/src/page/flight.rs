@@ -73,7 +73,12 @@ impl Failure {
             408 => "the request took too long",
             _ => "the site behind this cache could not be reached or did not answer correctly",
         };
-        Self { cause: ErrorCause::Disconnected, status: error.status(), why, detail: Some(error.to_string()) }
+        Self {
+            cause: ErrorCause::Disconnected,
+            status: error.status(),
+            why,
+            detail: Some(error.to_string()),
+        }
     }
 }
 

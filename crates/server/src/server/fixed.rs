@@ -48,10 +48,7 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
     changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }
 
-fn fixed_memcached(
-    old: &MemcachedSettings,
-    new: &MemcachedSettings,
-) -> [(&'static str, bool); 4] {
+fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 4] {
     [
         ("memcached.item_size", new.item_size != old.item_size),
         ("memcached.backlog", new.backlog != old.backlog),
