@@ -90,9 +90,8 @@ fn own_pages_by_site_and_status_over_every_protocol() {
     check(&H2::connect(larder.addr()).get("/"));
     check(&H2::connect_tls(larder.face("https"), &papers.client(), "127.0.0.1").get("/"));
     check(&H3::connect(larder.face("http3+udp"), &papers).get("/"));
-    // Another site has the common ones. (The absolute form counts, not Host: RFC 9112 section
-    // 3.2.2.)
-    let other = get(larder.addr(), "http://other.test/");
+    // Another site has the common ones.
+    let other = larder.connect().ask("GET", "/", &["Host: other.test"]);
     assert_eq!((other.status, other.text()), (502, "{\"error\":502}"));
     assert_eq!(other.get("content-type"), Some("application/json"));
     assert!(other.get("larder-reference").is_some());

@@ -6,14 +6,11 @@
 mod draft;
 mod memcached;
 mod nginx;
-mod nginx_cache;
-mod nginx_parse;
 mod squid;
 #[cfg(test)]
 mod tests;
 mod times;
 mod varnish;
-mod vcl;
 
 use std::{io::Read as _, path::Path, process::ExitCode};
 

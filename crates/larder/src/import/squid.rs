@@ -320,6 +320,7 @@ impl Squid {
                 }
                 return;
             }
+            Some(("method", [method])) if method == "PURGE" => return,
             Some(("method", methods)) => {
                 methods.iter().for_each(|method| keys.add("method", method))
             }

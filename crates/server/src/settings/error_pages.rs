@@ -90,7 +90,7 @@ fn default_page(fault: &Fault<'_>) -> String {
     let Fault { status, why, reference } = *fault;
     let phrase = phrase(status);
     let (first, rest) = why.split_at_checked(1).unwrap_or_default();
-    let first = first.to_ascii_uppercase();
+    let (first, rest) = (first.to_ascii_uppercase(), rest.replace('_', " "));
     let again = match status {
         429 | 500..=504 => "<p>Please try again in a moment.</p>\n",
         _ => "",

@@ -1,9 +1,17 @@
 //! VCL, and the flags of varnishd.
 
+mod actions;
+mod conditions;
+mod parse;
+
+use self::{
+    actions::action,
+    conditions::{conditions, covered},
+    parse::{Declaration, Statement, parse, unquoted},
+};
 use super::{
-    draft::{Draft, Keys, RuleDraft, SiteDraft},
+    draft::{Draft, Keys, RuleDraft, SiteDraft, origin},
     times,
-    vcl::{Declaration, Statement, parse, unquoted},
 };
 
 /// The draft of a VCL file and of varnishd's flags.
@@ -102,7 +110,7 @@ impl Vcl {
             }
         }
         if probe.has("path") {
-            let table = super::draft::origin(&[], &probe).replacen("url = [], ", "", 1);
+            let table = origin(&[], &probe).replacen("url = [], ", "", 1);
             keys.set("health", table);
         }
         let url = match host.strip_prefix("unix:") {
@@ -306,203 +314,12 @@ fn line_of(statement: &Statement) -> usize {
     }
 }
 
-/// Conditions whose usual effect Larder has by itself.
-fn covered(text: &str, side: Side) -> bool {
-    let bare: String = text.chars().filter(|c| !c.is_whitespace() && !"()".contains(*c)).collect();
-    let methods = bare.replace("req.method", "").replace("req.request", "");
-    let only_methods = methods
-        .split("&&")
-        .all(|part| part.starts_with("!=\"") || part == "==\"POST\"" || part == "==\"OPTIONS\"");
-    match side {
-        Side::Request => {
-            only_methods
-                || bare == "req.http.Authorization"
-                || bare == "req.restarts==0"
-                || bare.contains("req.http.Upgrade~\"i?")
-                || bare.contains("req.http.upgrade~\"?i")
-                || bare.starts_with("req.http.X-Forwarded-For")
-                || bare.starts_with("req.http.x-forwarded-for")
-                || bare.contains("req.http.Accept-Encoding")
-        }
-        Side::Response => {
-            bare.contains("beresp.ttl<=0s")
-                || bare.contains("beresp.http.Set-Cookie&&")
-                || bare.contains("beresp.uncacheable")
-        }
-        Side::Deliver => bare.starts_with("obj.hits"),
-    }
-}
-
-/// The conditions of rules, one for each alternative. None: it has no counterpart.
-fn conditions(words: &[String], side: Side) -> Option<Vec<Keys>> {
-    let words: Vec<&str> =
-        words.iter().map(String::as_str).filter(|word| !matches!(*word, "(" | ")")).collect();
-    if words.contains(&"&&") && words.contains(&"||") {
-        return None;
-    }
-    if words.contains(&"&&") {
-        let mut all = Keys::default();
-        for part in words.split(|word| *word == "&&") {
-            one(part, side, &mut all)?;
-        }
-        return Some(vec![all]);
-    }
-    let each = words.split(|word| *word == "||").map(|part| {
-        let mut keys = Keys::default();
-        one(part, side, &mut keys).map(|()| keys)
-    });
-    each.collect()
-}
-
-fn one(words: &[&str], side: Side, keys: &mut Keys) -> Option<()> {
-    let request = if side == Side::Request || side == Side::Deliver { "req." } else { "bereq." };
-    match words {
-        [subject, operator, value] => {
-            let (subject, value) = (subject.strip_prefix(request)?, unquoted(value));
-            match (subject, *operator) {
-                ("url", "~") => keys.text("path_regex", &url_regex(value)?),
-                ("url", "==") if !value.contains('?') => keys.text("path", value),
-                ("method" | "request", "==") => keys.add("method", value),
-                (field, "~") if field.eq_ignore_ascii_case("http.cookie") => {
-                    let names = cookie_names(value)?;
-                    keys.text("cookie", &names);
-                }
-                (field, "~") if field.starts_with("http.") => {
-                    let plain = value.chars().all(|c| c.is_alphanumeric() || "-_/ ".contains(c));
-                    plain.then(|| keys.text("header", &format!("{}: *{value}*", &field[5..])))?;
-                }
-                (field, "==")
-                    if field.starts_with("http.") && !field.eq_ignore_ascii_case("http.host") =>
-                {
-                    keys.text("header", &format!("{}: {value}", &field[5..]));
-                }
-                _ => return None,
-            }
-        }
-        [subject] => {
-            let field = subject.strip_prefix(request)?.strip_prefix("http.")?;
-            if field.eq_ignore_ascii_case("cookie") {
-                keys.text("cookie", "*");
-            } else {
-                keys.text("header", &format!("{field}: *"));
-            }
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-/// An expression over the URL as one over the path, which rules look at.
-fn url_regex(pattern: &str) -> Option<String> {
-    // The query is often spelled out behind the end of the path.
-    let path = pattern.replace("(\\?.*)?$", "$").replace("(\\?.*|)$", "$").replace("(\\?|$)", "$");
-    let path = path.replace("(\\?[^\\?]*)?$", "$");
-    if path.contains("\\?") {
-        return None;
-    }
-    times::regex(&path, false)
-}
-
-/// `wordpress_logged_in|PHPSESSID`, `(^|;\s*)(session)=`: the name of the only cookie.
-fn cookie_names(pattern: &str) -> Option<String> {
-    let bare =
-        pattern.trim_start_matches("(^|;\\s*)").trim_start_matches("(^|; )").trim_end_matches('=');
-    let bare = bare.trim_matches(['(', ')']);
-    let plain = bare.chars().all(|c| c.is_alphanumeric() || "-_".contains(c)) && !bare.is_empty();
-    plain.then(|| format!("{bare}*"))
-}
-
-/// A statement as keys. False: it has no counterpart.
-fn action(words: &[String], side: Side, keys: &mut Keys) -> bool {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let rest = words.get(3..).unwrap_or_default();
-    let value = rest.concat();
-    let time = || times::time(unquoted(&value));
-    match (side, words.as_slice()) {
-        (Side::Request, ["return", "(", "pass" | "pipe", ")"]) => keys.set("pass", "true"),
-        (_, ["return", "(", "hash" | "lookup" | "deliver" | "fetch", ")"] | ["return"]) => {}
-        (Side::Request, ["unset" | "remove", field])
-            if field.eq_ignore_ascii_case("req.http.cookie") =>
-        {
-            keys.set("ignore_cookies", "[\"*\"]");
-        }
-        (Side::Request, ["unset" | "remove", field]) if field.starts_with("req.http.") => {
-            keys.add("request_fields", &format!("-{}", &field[9..]));
-        }
-        (Side::Request, ["set", field, "=", ..]) if field.starts_with("req.http.") => {
-            let name = &field[9..];
-            // The client's address, and the host, are told by themselves.
-            if ["x-forwarded-for", "x-real-ip", "x-forwarded-proto", "host"]
-                .contains(&name.to_ascii_lowercase().as_str())
-            {
-                return true;
-            }
-            let [one] = rest else { return false };
-            if !one.starts_with('"') {
-                return false;
-            }
-            keys.add("request_fields", &format!("{name}: {}", unquoted(one)));
-        }
-        (Side::Request, ["set", "req.backend_hint" | "req.backend", ..] | ["std", ..]) => {}
-        (Side::Request, ["set", "req.url", "=", "std.querysort", ..]) => {
-            keys.set("sort_query", "true")
-        }
-        (Side::Response, ["set", "beresp.ttl", "=", ..]) => match time() {
-            Some(time) => keys.text("ttl", &time),
-            None => return false,
-        },
-        (Side::Response, ["set", "beresp.grace", "=", ..]) => match time() {
-            Some(time) => keys.text("grace", &time),
-            None => return false,
-        },
-        (Side::Response, ["set", "beresp.keep", "=", ..]) => match time() {
-            Some(time) => keys.text("keep", &time),
-            None => return false,
-        },
-        (Side::Response, ["set", "beresp.uncacheable", "=", "true"]) => keys.set("pass", "true"),
-        (Side::Response, ["set", "beresp.do_gzip", "=", "true"]) => {
-            keys.set("compress", "[\"zstd\", \"br\", \"gzip\"]");
-        }
-        (
-            Side::Response,
-            ["set", "beresp.do_stream" | "beresp.do_esi" | "beresp.do_gunzip", "=", on],
-        ) => {
-            return words[1] == "beresp.do_stream" || *on == "false";
-        }
-        (Side::Response, ["unset" | "remove", field]) if field.starts_with("beresp.http.") => {
-            keys.add("response_fields", &format!("-{}", &field[12..]));
-        }
-        (Side::Response, ["set", field, "=", one])
-            if field.starts_with("beresp.http.") && one.starts_with('"') =>
-        {
-            keys.add("response_fields", &format!("{}: {}", &field[12..], unquoted(one)));
-        }
-        (Side::Deliver, ["unset" | "remove", field]) if field.starts_with("resp.http.") => {
-            let name = &field[10..];
-            if !["x-varnish", "via", "age"].contains(&name.to_ascii_lowercase().as_str()) {
-                keys.add("response_fields", &format!("-{name}"));
-            }
-        }
-        (Side::Deliver, ["set", field, "=", one])
-            if field.starts_with("resp.http.") && one.starts_with('"') =>
-        {
-            let name = &field[10..];
-            // X-Cache says hit or miss by itself.
-            if !name.to_ascii_lowercase().starts_with("x-cache") {
-                keys.add("response_fields", &format!("{name}: {}", unquoted(one)));
-            }
-        }
-        (
-            Side::Deliver,
-            ["set", "resp.http.X-Cache" | "resp.http.X-Cache-Hits" | "resp.http.X-Hits", ..],
-        ) => {}
-        _ => return false,
-    }
-    true
-}
-
 /// varnishd's flags.
 fn varnishd(flags: &[String], draft: &mut Draft) {
+    if !flags.iter().any(|flag| flag.starts_with("-a")) {
+        draft.http.add("listen", "0.0.0.0:80");
+        draft.notes.push("varnishd listens on port 80 unless `-a` says otherwise.".to_owned());
+    }
     let mut words = flags.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
         let (flag, mut value) = word.split_at(word.len().min(2));

@@ -2,10 +2,20 @@
 
 use std::collections::BTreeMap;
 
+mod cache;
+mod parse;
+mod places;
+
+use self::{
+    cache::{Context, policy},
+    parse::{Directive, parse},
+    places::{
+        access_log, body_size, keys_note, listen, order, overrides, path, tree, value_of,
+        with_scheme,
+    },
+};
 use super::{
     draft::{Draft, Keys, RuleDraft, SiteDraft, origin},
-    nginx_cache::{Context, policy},
-    nginx_parse::{Directive, parse},
     times,
 };
 
@@ -263,7 +273,7 @@ impl Nginx {
                 name if name.starts_with("proxy_") || name.starts_with("fastcgi_") => {
                     inherited.push(inner.clone())
                 }
-                "add_header" | "expires" | "try_files" | "limit_req" | "include" => {
+                "add_header" | "expires" | "try_files" | "limit_req" | "include" | "autoindex" => {
                     inherited.push(inner.clone())
                 }
                 _ => draft.leave(inner.line, inner.text(), "no counterpart"),
@@ -303,11 +313,21 @@ impl Nginx {
             all.extend(own.iter().cloned());
             all
         };
-        let directives = context(main);
+        let mut directives = context(main);
+        // Scripts of the front controller: Larder serves the files beside them by itself.
+        let is_php = |location: &&Directive| {
+            location.text().contains("\\.php")
+                && location.inner().iter().any(|d| d.name() == "fastcgi_pass")
+        };
+        let proxied = directives.iter().any(|d| d.name() == "proxy_pass");
+        if let Some(at) = locations.iter().position(|one| !proxied && is_php(&one)) {
+            directives.extend(context(Some(locations.remove(at))));
+        }
         let mut extra = Keys::default();
         let urls = self.source(&directives, &mut extra, draft);
         site.origin = urls;
         site.origin_keys = extra;
+        tree(&directives, &mut site.origin_keys, draft);
         let context_of = Context { zones: &self.zones, rates: &self.rates, needless: NEEDLESS };
         policy(&context_of, &directives, &mut site.keys, &mut site.origin_keys, draft);
         if self.wordpress {
@@ -370,7 +390,7 @@ impl Nginx {
         if let Some(pass) = find("proxy_pass") {
             let (scheme, rest) = pass.arg().split_once("://").unwrap_or(("http", pass.arg()));
             let (name, path) = rest.split_once('/').map_or((rest, ""), |(name, path)| (name, path));
-            if !path.is_empty() {
+            if !path.is_empty() && name != "unix:" {
                 keys_note(
                     draft,
                     pass,
@@ -438,103 +458,4 @@ impl Nginx {
             ),
         }
     }
-}
-
-fn keys_note(draft: &mut Draft, directive: &Directive, why: &str) {
-    draft.leave(directive.line, directive.text(), why);
-}
-
-fn with_scheme(scheme: &str, server: &str) -> String {
-    match server.strip_prefix("unix:") {
-        Some(path) if scheme == "fcgi" => format!("fcgi+unix:{path}"),
-        Some(path) => format!("http+unix:{path}"),
-        None if scheme == "fcgi" && !server.contains(':') => format!("fcgi://{server}:9000"),
-        None => format!("{scheme}://{server}"),
-    }
-}
-
-/// The value of `name=value` among the arguments.
-fn value_of(directive: &Directive, name: &str) -> Option<String> {
-    let of = |word: &String| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned());
-    directive.args().iter().find_map(of)
-}
-
-/// Whether an inner directive replaces an outer one.
-fn overrides(inner: &Directive, outer: &Directive) -> bool {
-    let list = matches!(
-        outer.name(),
-        "proxy_cache_valid" | "fastcgi_cache_valid" | "add_header" | "proxy_set_header"
-    );
-    let sources = ["proxy_pass", "fastcgi_pass", "root"];
-    let both = sources.contains(&inner.name())
-        && sources.contains(&outer.name())
-        && inner.name() != "root"
-        && outer.name() != "root";
-    (!list && inner.name() == outer.name()) || both
-}
-
-/// The order in which nginx looks at locations; the first match counts here.
-fn order(location: &Directive) -> (u8, std::cmp::Reverse<usize>) {
-    let length = std::cmp::Reverse(location.args().last().map_or(0, String::len));
-    match location.arg() {
-        "=" => (0, length),
-        "^~" => (1, length),
-        "~" | "~*" => (2, std::cmp::Reverse(0)),
-        _ => (3, length),
-    }
-}
-
-/// The condition of a location. False: it cannot be said.
-fn path(location: &Directive, keys: &mut Keys) -> bool {
-    let pattern = location.args().last().map_or("", String::as_str);
-    match location.arg() {
-        "=" => keys.text("path", pattern),
-        "~" | "~*" => match times::regex(pattern, location.arg() == "~*") {
-            Some(regex) => keys.text("path_regex", &regex),
-            None => return false,
-        },
-        name if name.starts_with('@') => return false,
-        _ => keys.text("path", &format!("{pattern}*")),
-    }
-    true
-}
-
-fn listen(directive: &Directive, draft: &mut Draft) {
-    let tls = directive.args().iter().any(|word| word == "ssl");
-    if directive.args().iter().any(|word| word == "quic") {
-        draft.https.set("http3", "true");
-        return;
-    }
-    match times::listen(directive.arg(), 80) {
-        Some(address) if tls => draft.https.add("listen", &address),
-        Some(address) => draft.http.add("listen", &address),
-        None => {
-            draft.leave(directive.line, directive.text(), "pages are served on TCP addresses only")
-        }
-    }
-    if directive.args().iter().any(|word| word == "proxy_protocol") {
-        draft.http.set("proxy_protocol", "true");
-        draft.leave(directive.line, directive.text(), "name the proxies: http.trusted_proxies");
-    }
-}
-
-fn body_size(directive: &Directive, draft: &mut Draft) {
-    match times::size(directive.arg()) {
-        Some(size) if size != "0" => draft.limits.text("request_body", &size),
-        _ => {}
-    }
-}
-
-fn access_log(directive: &Directive, draft: &mut Draft) {
-    if directive.arg() == "off" || draft.http.has("access_log") {
-        return;
-    }
-    let path = directive.arg().replace("/nginx/", "/larder/");
-    let format = directive.args().get(1).map_or("combined", String::as_str);
-    let format = if format.contains("json") { "json" } else { "combined" };
-    let mut log = Keys::default();
-    log.text("path", &path);
-    log.text("format", format);
-    let log = origin(&[], &log);
-    draft.http.set("access_log", log.replacen("url = [], ", "", 1));
 }

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    draft::{Draft, Keys},
-    nginx_parse::Directive,
-    times,
+    super::{
+        draft::{Draft, Keys},
+        times,
+    },
+    parse::Directive,
 };
 
 /// What the directives of a context refer to.
@@ -51,7 +53,7 @@ pub(super) fn policy(
         if known || context.needless.contains(&name) {
             continue;
         }
-        others(context, directive, keys, passes, draft);
+        others(context, directive, keys, draft);
     }
     if updating {
         let zone = cache.and_then(|zone| context.zones.get(zone));
@@ -228,31 +230,22 @@ fn set_header(
 }
 
 /// Directives that are no proxy's.
-fn others(
-    context: &Context<'_>,
-    directive: &Directive,
-    keys: &mut Keys,
-    passes: bool,
-    draft: &mut Draft,
-) {
+fn others(context: &Context<'_>, directive: &Directive, keys: &mut Keys, draft: &mut Draft) {
     let args: Vec<&str> = directive.args().iter().map(String::as_str).collect();
     match (directive.name(), args.as_slice()) {
-        ("root" | "index" | "ssl" | "access_log" | "alias", _) => {}
+        ("root" | "index" | "ssl" | "access_log" | "alias" | "try_files" | "autoindex", _) => {}
         ("gzip", ["on"]) => keys.set("compress", "[\"zstd\", \"br\", \"gzip\"]"),
         ("gzip", _) => {}
         ("add_header", [field, value, ..]) if !value.contains('$') => {
             keys.add("response_fields", &format!("{field}: {value}"));
         }
         ("add_header", [_, "$upstream_cache_status", ..]) => {}
-        ("expires", [time]) if *time != "off" && *time != "-1" => match times::time(time) {
-            Some(time) if passes => keys.text("ttl", &time),
-            Some(_) | None if *time == "max" && passes => keys.text("ttl", "366d"),
-            _ => draft.leave(
-                directive.line,
-                directive.text(),
-                "for files: origin = { url = \"files:...\", expires = \"30d\" }",
-            ),
-        },
+        ("expires", [time]) if *time != "off" && *time != "-1" => draft.leave(
+            directive.line,
+            directive.text(),
+            "a lifetime for browsers: `Cache-Control: max-age` in response_fields, or `expires` of \
+             a files origin",
+        ),
         ("expires", _) => {}
         ("limit_req", words) => {
             let named = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
@@ -263,7 +256,6 @@ fn others(
                 _ => draft.leave(directive.line, directive.text(), "its zone is not in this file"),
             }
         }
-        ("try_files", _) if passes => {}
         ("include", [file])
             if file.ends_with("proxy_params")
                 || file.contains("fastcgi_params")
