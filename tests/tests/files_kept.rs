@@ -359,8 +359,10 @@ fn a_purge_has_a_file_looked_at_again() {
     assert_eq!(get(larder.addr(), "/link").text(), "first");
     scratch.write("real/file", "second");
     assert_eq!(get(larder.addr(), "/link").text(), "first", "it was not looked at");
-    larder.connect().ask("PURGE", "/link", &["Host: site.test"]);
+    let purge = |path| larder.connect().ask("PURGE", path, &["Host: site.test"]).status;
+    assert_eq!(purge("/link"), 200);
     assert_eq!(get(larder.addr(), "/link").text(), "second");
+    assert_eq!(purge("/absent"), 404);
 }
 
 /// The system tells of a change although it is not looked for.

@@ -344,3 +344,61 @@ fn applications_outlive_the_command_and_serve_pages() {
     let own = page.text().strip_prefix("pid ").unwrap().parse().unwrap();
     assert_ne!(Pid::from_raw(own), Some(pid), "PHP's own children answer: -C has an effect");
 }
+
+/// A program of the shell that stays until SIGTERM, and says who it is.
+const STAYS: &str = "echo $$ >> pids; trap 'exit 0' TERM; while :; do sleep 0.05; done";
+
+#[test]
+fn supervised_processes_are_started_again_replaced_and_ended() {
+    let scratch = Scratch::new("supervise");
+    let mut supervisor = Command::new(binary())
+        .args(["spawn-fcgi", "--supervise", "-s", "sock", "-F", "2", "-P", "pid", "--"])
+        .args(["/bin/sh", "-c", STAYS])
+        .current_dir(scratch.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pids = || {
+        let text = fs::read_to_string(scratch.file("pids")).unwrap_or_default();
+        text.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>()
+    };
+    let runs = |pid: &Pid| test_kill_process(*pid).is_ok();
+    wait_until("two processes", || pids().len() == 2);
+    let number = fs::read_to_string(scratch.file("pid")).unwrap();
+    assert_eq!(number, supervisor.id().to_string());
+    kill_process_group(pids()[0], Signal::KILL).unwrap();
+    wait_until("a third one", || pids().len() == 3);
+    assert!(runs(&pids()[1]) && runs(&pids()[2]));
+    let own = Pid::from_child(&supervisor);
+    rustix::process::kill_process(own, Signal::HUP).unwrap();
+    wait_until("two others in their places", || {
+        pids().len() == 5 && !runs(&pids()[1]) && !runs(&pids()[2])
+    });
+    rustix::process::kill_process(own, Signal::TERM).unwrap();
+    assert!(supervisor.wait().unwrap().success());
+    assert!(!pids().iter().any(runs));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut supervisor.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(said.contains("was ended by signal 9: it is started again\n"), "{said}");
+}
+
+#[test]
+fn supervised_processes_end_with_a_supervisor_that_is_killed() {
+    let scratch = Scratch::new("supervise");
+    let mut supervisor = Command::new(binary())
+        .args(["spawn-fcgi", "-s", "sock", "--supervise", "--", "/bin/sh", "-c", STAYS])
+        .current_dir(scratch.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = wait_for("the process", || {
+        let text = fs::read_to_string(scratch.file("pids")).ok()?;
+        Pid::from_raw(text.trim().parse().ok()?)
+    });
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    wait_until("its end", || test_kill_process(pid).is_err());
+}

@@ -26,12 +26,21 @@ pub(crate) struct Answer {
 
 /// Sends a request to `host:port`, `:port` or `unix:PATH`.
 pub(crate) fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
+    send_for(server, request, ANSWER_BYTES)
+}
+
+/// The same for an answer of at most `most` bytes.
+pub(crate) fn send_for(server: &str, request: &[u8], most: usize) -> io::Result<Answer> {
     match server.strip_prefix("unix:") {
-        Some(path) => unix(Path::new(path), request),
+        Some(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_write_timeout(Some(CONNECT))?;
+            exchange(stream, request, most, UnixStream::set_read_timeout)
+        }
         None => {
             let stream = connect(server)?;
             stream.set_write_timeout(Some(CONNECT))?;
-            exchange(stream, request, TcpStream::set_read_timeout)
+            exchange(stream, request, most, TcpStream::set_read_timeout)
         }
     }
 }
@@ -40,19 +49,20 @@ pub(crate) fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
 pub(crate) fn unix(path: &Path, request: &[u8]) -> io::Result<Answer> {
     let stream = UnixStream::connect(path)?;
     stream.set_write_timeout(Some(CONNECT))?;
-    exchange(stream, request, UnixStream::set_read_timeout)
+    exchange(stream, request, ANSWER_BYTES, UnixStream::set_read_timeout)
 }
 
 fn exchange<S: Read + Write>(
     mut stream: S,
     request: &[u8],
+    most: usize,
     set_read_timeout: fn(&S, Option<Duration>) -> io::Result<()>,
 ) -> io::Result<Answer> {
     stream.write_all(request)?;
     let until = Instant::now() + ANSWER;
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
-    while answer.len() < ANSWER_BYTES {
+    while answer.len() < most {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());

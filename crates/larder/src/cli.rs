@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Log(larder_top::LogArgs),
     /// Watch how long requests take, hits and misses apart
     Hist(larder_top::HistArgs),
+    /// Find an error by the reference that its page shows
+    Why(WhyArgs),
     /// Load a server, with honest percentiles; compare several
     #[command(disable_help_flag = true)]
     Bench(OwnFlags),
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Fleet(crate::fleet::FleetCommand),
     /// Say what is wrong with a configuration
     Check(CheckArgs),
+    /// Write a configuration that does what one of nginx, Varnish, Squid or memcached does
+    Import(ImportArgs),
     /// List the certificates of a configuration, with what is left of each
     Certificates(CertificatesArgs),
     /// Write a page of the documentation to standard output
@@ -193,6 +197,60 @@ pub(crate) struct OrderArgs {
     /// The server: its process ID or its control socket [default: your only Larder on this machine]
     #[arg(value_name = "PID|PATH")]
     pub(crate) server: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "A server remembers its latest 512 failures (5xx) and 256 refusals (4xx).\n\nExit \
+                        code: 0 found, 1 not found, 2 wrong usage, 3 refused, 4 server not reached."
+)]
+pub(crate) struct WhyArgs {
+    /// The reference, as the page shows it [default: the latest errors]
+    #[arg(value_name = "REFERENCE")]
+    pub(crate) reference: Option<String>,
+    /// Print at most so many errors
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20)]
+    pub(crate) count: usize,
+    /// The admin interface of the server, or its control socket `unix:PATH` [default: your Larder
+    /// on this machine, else 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) admin: Option<String>,
+    /// A file with the token for the admin API
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// Programs whose configurations are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportFrom {
+    /// A configuration with proxy_cache or fastcgi_cache, or the output of `nginx -T`
+    Nginx,
+    /// A VCL file, and varnishd's flags behind `--`
+    Varnish,
+    /// A squid.conf of a reverse proxy
+    Squid,
+    /// memcached's flags behind `--`
+    Memcached,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The configuration goes to standard output; what could not be carried over goes to \
+                        standard error, and into comments.\n\nlarder import nginx /etc/nginx/sites-enabled/shop > \
+                        larder.toml\nlarder import varnish default.vcl -- -a :80 -s malloc,1G\nlarder import \
+                        memcached -- -m 512 -l 127.0.0.1\n\nExit code: 0 written, 1 written and to be \
+                        mended by hand, 2 wrong usage."
+)]
+pub(crate) struct ImportArgs {
+    /// The program it is from
+    #[arg(value_name = "PROGRAM")]
+    pub(crate) from: ImportFrom,
+    /// Its configuration; `-`: standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<String>,
+    /// Flags of its command line
+    #[arg(last = true, value_name = "FLAGS")]
+    pub(crate) words: Vec<String>,
 }
 
 #[derive(Args, Debug)]

@@ -232,7 +232,8 @@ fn value(opt: &Opt) -> String {
         Kind::Tables(_) => "tables".to_owned(),
         kind => item::expected(kind).replace('|', "\\|"),
     };
-    if opt.list { format!("{one}, or a list") } else { one }
+    // A table has any number of pages already.
+    if opt.list && opt.kind != Kind::ErrorPage { format!("{one}, or a list") } else { one }
 }
 
 fn default(opt: &Opt) -> String {

@@ -24,6 +24,7 @@ mod fleet;
 mod generate;
 mod getopt;
 mod identity;
+mod import;
 mod lab;
 mod launch;
 mod memcached;
@@ -33,6 +34,7 @@ mod serve;
 mod signals;
 mod spawn_fcgi;
 mod systemd;
+mod why;
 
 use std::{
     path::{Path, PathBuf},
@@ -76,6 +78,8 @@ fn main() -> ExitCode {
         }
         cli::Command::Bench(_) | cli::Command::Slow(_) | cli::Command::Lab(_) => lab::run(),
         cli::Command::Fleet(command) => fleet::run(&command),
+        cli::Command::Import(args) => import::run(&args),
+        cli::Command::Why(args) => why::run(&args),
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Certificates(args) => certificates::run(&args),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, process::ExitCode};
 
 use anyhow::Context as _;
 use larder_server::{
-    Inherited, Order, OrderKind, Server,
+    Address, FaceName, Inherited, Order, OrderKind, Server,
     settings::{Listen, Settings},
     told,
 };
@@ -314,6 +314,7 @@ fn reload(
 ) -> Result<String, String> {
     systemd::notify_reloading();
     let done = reload_now(server, apps, again, orders);
+    server.registry().reloaded(done.is_ok());
     match &done {
         Ok(text) => eprintln!("larder: {text}"),
         Err(problems) => eprint!("{problems}"),
@@ -335,7 +336,10 @@ fn reload_now(
     let before = own_token(server);
     let refused = |reason: String| format!("larder: not reloaded: {reason}\n");
     let opened = apps.open(&settings).map_err(refused)?;
+    let listened: Vec<_> = server.listening().to_vec();
+    let doubts = exposed(&settings);
     server.reload(settings).map_err(|error| refused(error.to_string()))?;
+    tell_listeners(&listened, server.listening(), &doubts);
     let state = server.apps();
     if let Err(error) = apps.run(server.settings(), opened, state) {
         eprintln!("larder: applications stay as they were: {error}");
@@ -349,6 +353,24 @@ fn reload_now(
         print_admin(server);
     }
     Ok("configuration reloaded".to_owned())
+}
+
+/// Tells which listeners a reload has opened and closed; with new ones, who can reach them.
+fn tell_listeners(
+    before: &[(FaceName, Address)],
+    after: &[(FaceName, Address)],
+    doubts: &[String],
+) {
+    for (face, address) in before.iter().filter(|one| !after.contains(one)) {
+        eprintln!("larder: no longer listening on {}", told(*face, address));
+    }
+    let opened: Vec<_> = after.iter().filter(|one| !before.contains(one)).collect();
+    for (face, address) in &opened {
+        eprintln!("larder: listening on {}", told(*face, address));
+    }
+    for doubt in doubts.iter().filter(|_| !opened.is_empty()) {
+        eprintln!("larder: warning: {doubt}");
+    }
 }
 
 /// Prints the statistics, one number a line, without zeros.

@@ -84,11 +84,42 @@ pub struct LogLine {
     pub content_type: Option<String>,
     /// Cache-Status of the response (RFC 9211).
     pub cache_status: Option<String>,
+    /// The reference that the page shows, where it is an error of Larder's own.
+    pub reference: Option<String>,
     /// `HTTP/1.1` and the like.
     pub http_version: String,
     /// Version, cipher suite, and whether the session was resumed; None: the client's connection
     /// is not TLS.
     pub tls: Option<String>,
+}
+
+/// An error that Larder answered with itself, in `GET /api/v1/errors`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(default)]
+pub struct AnsweredError {
+    /// The reference that its page shows.
+    pub reference: String,
+    /// The moment, in milliseconds since the UNIX epoch.
+    pub time_ms: u64,
+    /// From the first byte of the request to the answer, in microseconds.
+    pub elapsed_us: u64,
+    /// The status.
+    pub status: u16,
+    /// The reason as the visitor was told it.
+    pub why: Cow<'static, str>,
+    /// The reason in full, where there is more to say: the error of the origin.
+    pub detail: Option<String>,
+    /// The method as received.
+    pub method: String,
+    /// The absolute URL.
+    pub url: String,
+    /// The name of the site; empty: none has this host.
+    pub site: String,
+    /// The address of the client.
+    pub client: String,
+    /// `HTTP/1.1` and the like.
+    pub http_version: String,
 }
 
 /// A stored response in `GET /api/v1/objects`: one row for each variant of a page.

@@ -50,6 +50,9 @@ figures! {
             /// Entries evicted because memory was needed.
             evictions: Counter "larder_store_evictions",
                 "Together with misses: more `memory` would give more hits.";
+            /// Entries evicted although they had been read in the last minute.
+            evictions_recent: Counter "larder_store_evictions_recent",
+                "`memory` is too small for what is asked for.";
             /// Entries removed because they had expired.
             expired: Counter "larder_store_expired", "Short lifetimes; harmless.";
         }
@@ -108,6 +111,37 @@ pub(crate) const MEMORY: &[Metric] = &[
         },
     },
 ];
+
+figures! {
+    /// States of the whole process; those of now are 1 while they last, and told on the terminal.
+    pub struct Conditions {
+        figures {
+            /// Whether the last reload failed: the configuration in use is an older one.
+            reload_failed: Gauge "larder_reload_failed",
+                "The terminal, or `larder check`, says what is wrong with the file.";
+            /// Reloads of the configuration.
+            reloads: Counter "larder_reloads", "Somebody reloads.";
+            /// Reloads that failed.
+            reloads_failed: Counter "larder_reloads_failed", "As `larder_reload_failed`.";
+            /// Whether memory is full and entries are evicted that were read in the last minute.
+            memory_short: Gauge "larder_memory_short", "More `memory` would give more hits.";
+            /// Whether there is no descriptor for connections or files.
+            descriptors_short: Gauge "larder_descriptors_short",
+                "Raise `ulimit -n`, or lower `http.limits.connections`.";
+            /// Connections and files that could not be opened for want of descriptors.
+            descriptor_failures: Counter "larder_descriptor_failures",
+                "As `larder_descriptors_short`.";
+        }
+    }
+}
+
+impl Row for Conditions {
+    const LABELS: &'static [&'static str] = &[];
+
+    fn each(snapshot: &Snapshot, f: &mut dyn FnMut(&[&str], &Self)) {
+        f(&[], &snapshot.conditions);
+    }
+}
 
 figures! {
     /// The access log.

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    App, Certificate, Compression, Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome,
-    RemoteServer, Site, Snapshot,
+    App, Certificate, Compression, Conditions, Http, LogFigures, Memory, Namespace, Objects,
+    Origin, Outcome, RemoteServer, Site, Snapshot,
 };
 use crate::{certificates, http, objects, origins, process, remote, text::Samples};
 
@@ -131,7 +131,12 @@ const GROUPS: &[Group] = &[
         own: remote::REMOTE,
         rows: &[RemoteServer::METRICS],
     },
-    Group { heading: "Process", about: "", own: process::PROCESS, rows: &[LogFigures::METRICS] },
+    Group {
+        heading: "Process",
+        about: "",
+        own: process::PROCESS,
+        rows: &[Conditions::METRICS, LogFigures::METRICS],
+    },
 ];
 
 /// All metrics.

@@ -37,7 +37,8 @@ mod worker;
 
 pub use admin::{AdminView, Order, OrderKind};
 pub use net::{
+    face_name::{FaceName, told},
     inherited::{Inherited, InheritedSocket},
     listen::Address,
 };
-pub use server::{FaceName, ReloadError, Server, StartError, told};
+pub use server::{ReloadError, Server, StartError};

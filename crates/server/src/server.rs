@@ -2,9 +2,9 @@
 
 mod control;
 mod drain;
-mod face_name;
 mod fixed;
 mod memory;
+mod reload;
 mod sockets;
 
 use std::{
@@ -19,11 +19,10 @@ use std::{
 use larder_store::Store;
 use tokio::sync::mpsc;
 
-pub use self::face_name::{FaceName, told};
+pub use self::reload::ReloadError;
 use self::{
-    fixed::fixed,
     memory::{open_store, random},
-    sockets::{Sockets, next, remove_files},
+    sockets::{Sockets, Wanted, next, remove_files, wanted_admin},
 };
 use crate::{
     access_log::Logger,
@@ -34,7 +33,12 @@ use crate::{
     counters::Counters,
     measure::{Parts, Registry},
     memcache,
-    net::{conns::WorkerShared, inherited::Inherited, listen::Address},
+    net::{
+        conns::WorkerShared,
+        face_name::{FaceName, told},
+        inherited::Inherited,
+        listen::Address,
+    },
     redis, remote, request,
     room::Room,
     settings::{AdminSettings, Certificate, Settings},
@@ -46,6 +50,8 @@ use crate::{
 const COMMANDS: usize = 16;
 /// Interval of the search for expired entries, and the most bytes of segments per search.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
+/// Milliseconds between two looks at the states of the process.
+const LOOK: u64 = 1000;
 
 /// The remedy for an address that cannot be used.
 fn hint(kind: io::ErrorKind) -> &'static str {
@@ -95,22 +101,6 @@ pub enum StartError {
     Bound(String),
 }
 
-/// Reasons why new settings were not accepted.
-#[derive(Debug, thiserror::Error)]
-pub enum ReloadError {
-    /// These take a restart.
-    #[error("{0} cannot change while running: restart to use the new value")]
-    Fixed(&'static str),
-    /// The access log could not be opened.
-    #[error("cannot open the access log {path}: {source}")]
-    Log {
-        /// The file.
-        path: String,
-        /// The error of the system.
-        source: io::Error,
-    },
-}
-
 /// The shared state of each face; None: it is not served.
 #[derive(Default)]
 struct Faces {
@@ -133,6 +123,12 @@ pub struct Server {
     inherited: Inherited,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
+    /// What the settings say for each of these.
+    wanted: Vec<Wanted>,
+    wanted_admin: Vec<(SocketAddr, bool)>,
+    /// `memory` at the start, and the store's part of it: index and tables are made for it.
+    memory: u64,
+    budget: u64,
     commands: Vec<mpsc::Sender<Command>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -180,11 +176,8 @@ impl Server {
         let logger = open_log(&settings)?;
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
         let faces = Faces::new(&settings, store, clock, workers, &logger, tracing);
-        let mut https = addresses.iter().filter(|(face, _)| *face == FaceName::Https);
-        if let (Some((shared, _)), Some((_, Address::Tcp(address)))) = (&faces.http, https.next()) {
-            let _ = shared.https_port.set(address.port());
-        }
         let apps = Arc::<Apps>::default();
+        let wanted_admin = wanted_admin(&settings);
         let registry = Registry::new(Parts {
             clock,
             store,
@@ -205,11 +198,16 @@ impl Server {
             admin: None,
             control: None,
             inherited: Inherited::default(),
+            memory: settings.memory,
+            budget: settings.store(),
             settings,
             addresses,
+            wanted: std::mem::take(&mut sockets.wanted),
+            wanted_admin,
             commands: Vec::new(),
             threads: Vec::new(),
         };
+        server.note_https_port();
         for number in 0..workers {
             server.start_worker(number, &mut sockets)?;
         }
@@ -294,14 +292,21 @@ impl Server {
         self.admin.as_ref().map(Admin::view)
     }
 
-    /// The thread that returns expired memory. It ends with the process: it owns nothing that has
-    /// to be closed.
+    /// The thread that returns expired memory, and looks after the states of the process. It ends
+    /// with the process: it owns nothing that has to be closed.
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.worker_shared.clock);
+        let registry = self.registry.clone();
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
+            let mut looked = clock.now();
             loop {
                 std::thread::sleep(SWEEP.0);
-                store.sweep(clock.now(), SWEEP.1);
+                let now = clock.now();
+                store.sweep(now, SWEEP.1);
+                if now.saturating_sub(looked) >= LOOK {
+                    looked = now;
+                    registry.look();
+                }
             }
         })?;
         Ok(())
@@ -319,33 +324,6 @@ impl Server {
             _ => None,
         };
         self.addresses.iter().filter_map(http).collect()
-    }
-
-    /// Uses new settings from now on; connections stay. If a changed setting needs a restart, the
-    /// result is an error and nothing changes.
-    pub fn reload(&mut self, settings: Settings) -> Result<(), ReloadError> {
-        if let Some(name) = fixed(&self.settings, &settings) {
-            return Err(ReloadError::Fixed(name));
-        }
-        if let (Some(logger), Some(log)) = (&self.logger, &settings.access_log)
-            && settings.access_log != self.settings.access_log
-        {
-            let path = log.path.display().to_string();
-            logger.change(log).map_err(|source| ReloadError::Log { path, source })?;
-        }
-        self.settings = Arc::new(settings);
-        self.registry.reload(self.settings.clone());
-        if let Some(admin) = &self.admin {
-            admin.reload(&self.settings);
-        }
-        if let (Some(shared), Some(settings)) = (&self.faces.memcached, &self.settings.memcached) {
-            shared.reload(settings.clone());
-        }
-        if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
-            shared.reload(settings);
-        }
-        self.distribute();
-        Ok(())
     }
 
     /// Uses these ordered certificates for new connections; everything else stays as it is.

@@ -23,6 +23,7 @@ mod acme;
 mod admin;
 mod app;
 mod client_auth;
+mod error_pages;
 mod fastcgi;
 mod group;
 mod handling;
@@ -41,6 +42,8 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
+pub use error_pages::{ErrorPage, ErrorPages};
+pub(crate) use error_pages::{Fault, phrase};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
 pub use handling::{FieldEdit, Handling, Redirect};
@@ -147,6 +150,8 @@ pub struct HttpSettings {
     pub sendfile_cache: Option<u64>,
     /// Files of this machine that are kept open, over all workers.
     pub open_files: usize,
+    /// Pages for answers of Larder's own, of all sites.
+    pub error_pages: Arc<ErrorPages>,
 }
 
 impl HttpSettings {
@@ -326,6 +331,7 @@ impl Default for HttpSettings {
             sndbuf: 256 << 10,
             sendfile_cache: None,
             open_files: 8192,
+            error_pages: Arc::default(),
         }
     }
 }
@@ -369,6 +375,8 @@ pub struct Site {
     pub client_auth: Option<Arc<ClientAuth>>,
     /// The permission to see how an answer was made (`Larder-Debug`).
     pub debug: Permission,
+    /// Pages for answers of Larder's own.
+    pub error_pages: Arc<ErrorPages>,
     /// The policy where no rule sets another.
     pub defaults: Arc<RulePolicy>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.

@@ -17,9 +17,10 @@ use crate::{
     counters::Counters,
     http, measure, memcache,
     net::{
-        accept::Acceptor,
+        accept::{Acceptor, Closing},
         conns::{Conns, Group, WorkerShared},
-        listen::Listener,
+        face_name::FaceName,
+        listen::{Address, Listener},
         quic,
     },
     object::face::{Face, FaceAcceptor},
@@ -33,12 +34,41 @@ use crate::{
 pub(crate) enum Command {
     /// Use these settings for every further request.
     Reload(Arc<Settings>),
+    /// Open and close listeners.
+    Listen(Relisten),
     /// Answer, to show that the worker is alive.
     Answer(oneshot::Sender<()>),
     /// Take no more connections for pages; those that are open end when they are idle.
     DrainPages,
     /// Stop accepting; end when the last connection has ended, or after this time.
     Drain(Duration),
+}
+
+/// Changes of a worker's listeners.
+pub(crate) struct Relisten {
+    pub(crate) listeners: Vec<(FaceName, Listener)>,
+    /// Of memcached.
+    pub(crate) udp: Vec<UdpSocket>,
+    pub(crate) closed: Vec<(FaceName, Address)>,
+}
+
+/// A listener that accepts connections.
+struct Accepting {
+    face: FaceName,
+    address: Address,
+    task: JoinHandle<()>,
+    /// None: there are no connections, and the task is ended.
+    closing: Option<Rc<Closing>>,
+}
+
+impl Accepting {
+    /// Takes what has come so far, and closes the listener.
+    fn close(&self) {
+        match &self.closing {
+            Some(closing) => closing.close(),
+            None => self.task.abort(),
+        }
+    }
 }
 
 /// The arguments of a worker thread.
@@ -82,10 +112,7 @@ struct Faces {
     http: Option<Rc<http::worker::Worker>>,
     memcached: Option<Rc<FaceAcceptor<memcache::Face>>>,
     redis: Option<Rc<FaceAcceptor<redis::Face>>>,
-    /// Of pages.
-    accepting_pages: Vec<JoinHandle<()>>,
-    /// Of objects.
-    accepting: Vec<JoinHandle<()>>,
+    accepting: Vec<Accepting>,
 }
 
 /// The body of a worker thread. Returns when drained.
@@ -119,22 +146,18 @@ async fn serve(start: Start) -> io::Result<()> {
     if let Some(start) = memcached {
         let face = memcache::Face::new(&start.shared, number);
         faces.open_udp(&face, udp, conns.clock)?;
-        faces.memcached = Some(faces.open(
-            face,
-            &conns,
-            start,
-            settings.memcached.as_ref().and_then(|face| face.tls.as_ref()),
-        )?);
+        let tls = settings.memcached.as_ref().and_then(|face| face.tls.as_ref());
+        faces.memcached = Some(Faces::open(face, &conns, tls));
+        faces.listen_all(FaceName::Memcached, start.listeners, &conns)?;
+        faces.listen_all(FaceName::MemcachedTls, start.tls_listeners, &conns)?;
     }
     if let Some(start) = redis {
         let face = redis::Face::new(&start.shared, number);
         spawn_local(face.clone().tell_removed());
-        faces.redis = Some(faces.open(
-            face,
-            &conns,
-            start,
-            settings.redis.as_ref().and_then(|face| face.tls.as_ref()),
-        )?);
+        let tls = settings.redis.as_ref().and_then(|face| face.tls.as_ref());
+        faces.redis = Some(Faces::open(face, &conns, tls));
+        faces.listen_all(FaceName::Redis, start.listeners, &conns)?;
+        faces.listen_all(FaceName::RedisTls, start.tls_listeners, &conns)?;
     }
     let sweeper = conns.clone();
     spawn_local(async move { sweeper.sweep().await });
@@ -151,6 +174,7 @@ async fn serve(start: Start) -> io::Result<()> {
         let Some(command) = command else { break };
         match command {
             Command::Reload(settings) => faces.reload(settings),
+            Command::Listen(relisten) => faces.relisten(relisten, &conns),
             Command::Answer(whom) => {
                 let _ = whom.send(());
             }
@@ -162,13 +186,28 @@ async fn serve(start: Start) -> io::Result<()> {
         }
     }
     faces.drain_pages(&conns);
-    for task in &faces.accepting {
-        task.abort();
+    for accepting in &faces.accepting {
+        accepting.task.abort();
     }
     conns.start_drain(Group::Objects);
     let _ = tokio::time::timeout(patience, conns.drained()).await;
     conns.close_resting();
     Ok(())
+}
+
+/// Takes in clients of pages until the listener is closed.
+async fn accept_pages(
+    worker: Rc<http::worker::Worker>,
+    acceptor: Acceptor,
+    tls: bool,
+    closing: Rc<Closing>,
+) {
+    while let Some((stream, address)) = acceptor.next_until(&closing).await {
+        // HTTP listens on TCP only, so every peer has an address.
+        if let Some(address) = address {
+            worker.admit(stream, Peer::new(address, tls));
+        }
+    }
 }
 
 impl Faces {
@@ -190,54 +229,89 @@ impl Faces {
             pages.watch_origins();
         }
         let worker = http::worker::Worker::new(pages, conns.clone()).map_err(io::Error::other)?;
-        let plain = listeners.into_iter().map(|listener| (listener, false));
-        let tls = tls_listeners.into_iter().map(|listener| (listener, true));
-        for (listener, tls) in plain.chain(tls) {
-            let (acceptor, worker) = (Acceptor::open(listener, &conns.reactor)?, worker.clone());
-            self.accepting_pages.push(spawn_local(async move {
-                loop {
-                    // HTTP listens on TCP only, so every peer has an address.
-                    if let (stream, Some(address)) = acceptor.next().await {
-                        worker.admit(stream, Peer::new(address, tls));
-                    }
-                }
-            }));
-        }
+        self.http = Some(worker.clone());
+        self.listen_all(FaceName::Http, listeners, conns)?;
+        self.listen_all(FaceName::Https, tls_listeners, conns)?;
         for (socket, handover) in quic {
             // It goes on while the worker drains: its connections have no tasks of their own.
             let service = http::h3::Http3(worker.clone());
             spawn_local(quic::Endpoint::new(socket, handover, service)?.run());
         }
-        self.http = Some(worker);
         Ok(())
     }
 
     /// Ends the acceptance of connections for pages. Again: nothing more happens.
     fn drain_pages(&mut self, conns: &Conns) {
-        for task in self.accepting_pages.drain(..) {
-            task.abort();
+        let is_page =
+            |accepting: &mut Accepting| matches!(accepting.face, FaceName::Http | FaceName::Https);
+        for accepting in self.accepting.extract_if(.., is_page) {
+            accepting.task.abort();
         }
         if !conns.draining(Group::Pages) {
             conns.start_drain(Group::Pages);
         }
     }
 
-    fn open<F: Face>(
+    fn listen_all(
         &mut self,
-        face: Rc<F>,
+        face: FaceName,
+        listeners: Vec<Listener>,
         conns: &Rc<Conns>,
-        start: StartFace<F::Shared>,
-        tls: Option<&FaceTls>,
-    ) -> io::Result<Rc<FaceAcceptor<F>>> {
+    ) -> io::Result<()> {
+        listeners.into_iter().try_for_each(|listener| self.listen(face, listener, conns))
+    }
+
+    /// Accepts connections of a face that is served.
+    fn listen(&mut self, face: FaceName, listener: Listener, conns: &Rc<Conns>) -> io::Result<()> {
+        let address = listener.address()?;
+        let acceptor = Acceptor::open(listener, &conns.reactor)?;
+        let closing = Rc::<Closing>::default();
+        let tls = matches!(face, FaceName::Https | FaceName::MemcachedTls | FaceName::RedisTls);
+        let (http, memcached, redis) =
+            (self.http.clone(), self.memcached.clone(), self.redis.clone());
+        let told = closing.clone();
+        let task = match face {
+            FaceName::Http | FaceName::Https | FaceName::Http3 => {
+                http.map(|worker| spawn_local(accept_pages(worker, acceptor, tls, told)))
+            }
+            FaceName::Memcached | FaceName::MemcachedTls => {
+                memcached.map(|face| spawn_local(face.accept(acceptor, tls, told)))
+            }
+            FaceName::Redis | FaceName::RedisTls => {
+                redis.map(|face| spawn_local(face.accept(acceptor, tls, told)))
+            }
+        };
+        let closing = Some(closing);
+        self.accepting.extend(task.map(|task| Accepting { face, address, task, closing }));
+        Ok(())
+    }
+
+    /// Opens and closes listeners.
+    fn relisten(&mut self, relisten: Relisten, conns: &Rc<Conns>) {
+        for (face, listener) in relisten.listeners {
+            if let Err(error) = self.listen(face, listener, conns) {
+                eprintln!("larder: a thread cannot listen: {error}");
+            }
+        }
+        if let Some(memcached) = &self.memcached {
+            let face = memcached.face().clone();
+            if let Err(error) = self.open_udp(&face, relisten.udp, conns.clock) {
+                eprintln!("larder: a thread cannot listen: {error}");
+            }
+        }
+        let is_closed = |accepting: &mut Accepting| {
+            let mut closed = relisten.closed.iter();
+            closed.any(|(face, at)| *face == accepting.face && *at == accepting.address)
+        };
+        for accepting in self.accepting.extract_if(.., is_closed) {
+            accepting.close();
+        }
+    }
+
+    fn open<F: Face>(face: Rc<F>, conns: &Rc<Conns>, tls: Option<&FaceTls>) -> Rc<FaceAcceptor<F>> {
         let acceptor = FaceAcceptor::new(face, conns.clone());
         acceptor.reload(tls);
-        let plain = start.listeners.into_iter().map(|listener| (listener, false));
-        let secured = start.tls_listeners.into_iter().map(|listener| (listener, true));
-        for (listener, tls) in plain.chain(secured) {
-            let listener = Acceptor::open(listener, &conns.reactor)?;
-            self.accepting.push(spawn_local(acceptor.clone().accept(listener, tls)));
-        }
-        Ok(acceptor)
+        acceptor
     }
 
     fn open_udp(
@@ -247,8 +321,11 @@ impl Faces {
         clock: Clock,
     ) -> io::Result<()> {
         for socket in sockets {
+            let address = Address::Udp(socket.local_addr()?);
             let socket = tokio::net::UdpSocket::from_std(socket)?;
-            self.accepting.push(spawn_local(memcache::udp::serve(face.clone(), socket, clock)));
+            let task = spawn_local(memcache::udp::serve(face.clone(), socket, clock));
+            let face = FaceName::Memcached;
+            self.accepting.push(Accepting { face, address, task, closing: None });
         }
         Ok(())
     }

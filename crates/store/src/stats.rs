@@ -18,13 +18,14 @@ pub(crate) enum Count {
     Deleted,
     Evictions,
     EvictedUnfetched,
+    EvictedRecent,
     Expired,
     ExpiredUnfetched,
     Flushed,
     Reclaimed,
 }
 
-const COUNTS: usize = 12;
+const COUNTS: usize = 13;
 
 /// Padded to pairs of cache lines.
 #[derive(Debug)]
@@ -91,6 +92,7 @@ impl Stats {
             deleted: sum(Count::Deleted),
             evictions: sum(Count::Evictions),
             evicted_unfetched: sum(Count::EvictedUnfetched),
+            evicted_recent: sum(Count::EvictedRecent),
             evicted_age: age.load(Ordering::Relaxed),
             expired: sum(Count::Expired),
             expired_unfetched: sum(Count::ExpiredUnfetched),

@@ -2,13 +2,14 @@
 //!
 //! Locks, in the order in which they may be taken: a stripe's, then a log's or the tag lists', then
 //! the leaves (queues, pool, staging). Nothing evicts while it holds any of them, and no stripe is
-//! looked up while a log or the tag lists are locked.
+//! looked up while a log or the tag lists are locked. A change of the budget is before all of them.
 
 use crate::ghost::Ghost;
 use crate::hash::{Hash, Hasher};
 use crate::held;
 use crate::index::{Index, Locked};
 use crate::item::Record;
+use crate::loan::Lent;
 use crate::log::Log;
 use crate::map::Map;
 use crate::observe::Observer;
@@ -23,10 +24,12 @@ use crate::types::{
     MAX_KEY, Ms, NAMESPACES, Namespace, NamespaceStats, OpenError, Options, PutError, Totals,
 };
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const LEAST: usize = 8 << 20;
 const MOST: usize = 512 << 30;
+/// Milliseconds for which a read entry counts as read recently, when it is evicted.
+const RECENT: Ms = 60_000;
 
 /// See the crate.
 #[derive(Debug)]
@@ -56,6 +59,10 @@ pub struct Store {
     /// Position where the next sweep continues.
     pub(crate) swept: AtomicU64,
     pub(crate) observer: Observer,
+    /// Segments by which the budget is smaller than that of the options.
+    pub(crate) withheld: Mutex<Lent>,
+    /// Their number.
+    pub(crate) withheld_segments: AtomicUsize,
     bookkeeping: usize,
 }
 
@@ -131,6 +138,8 @@ impl Store {
             flushing: Default::default(),
             swept: AtomicU64::new(0),
             observer: Observer::default(),
+            withheld: Mutex::default(),
+            withheld_segments: AtomicUsize::new(0),
             bookkeeping,
             options: o,
             segments,
@@ -171,21 +180,27 @@ impl Store {
     /// Figures of the whole store.
     pub fn totals(&self) -> Totals {
         let number = |kind| self.segments.number(kind) as u64;
+        let withheld = self.withheld_segments.load(Ordering::Relaxed) as u64;
         Totals {
-            budget: self.options.budget as u64,
+            budget: self.options.budget as u64 - withheld * self.segments.size() as u64,
             bookkeeping: self.bookkeeping as u64,
             segment: self.segments.size() as u64,
-            segments: self.segments.count() as u64,
+            segments: self.segments.count() as u64 - withheld,
             free: number(Kind::Free),
             index: number(Kind::Index),
             tags: number(Kind::Tags),
-            staging: number(Kind::Staging),
+            staging: number(Kind::Staging).saturating_sub(withheld),
             chained: number(Kind::Chain),
             small: number(Kind::Small),
             main: number(Kind::Main),
             limbo: number(Kind::Limbo),
             slots: self.index.slots() as u64,
         }
+    }
+
+    /// The smallest budget that a store of these options works with.
+    pub(crate) fn least_budget(&self) -> u64 {
+        (self.bookkeeping + (16 << segment_shift(self.options.budget))) as u64
     }
 
     /// Largest value that this store accepts, in bytes.
@@ -269,8 +284,10 @@ impl Store {
             Gone::Evicted => {
                 self.stats.add(ns, Count::Evictions, 1);
                 self.stats.add(ns, Count::EvictedUnfetched, unfetched);
-                self.stats
-                    .evicted(ns, now.saturating_sub(record.word().last_access(record.base())));
+                let age = now.saturating_sub(record.word().last_access(record.base()));
+                let recent = unfetched == 0 && age < RECENT;
+                self.stats.add(ns, Count::EvictedRecent, u64::from(recent));
+                self.stats.evicted(ns, age);
             }
             Gone::Outdated if self.is_flushed(record) => self.stats.add(ns, Count::Flushed, 1),
             Gone::Outdated => {

@@ -291,6 +291,8 @@ pub struct NamespaceStats {
     pub evictions: u64,
     /// Of these, never read.
     pub evicted_unfetched: u64,
+    /// Of these, read in the minute before.
+    pub evicted_recent: u64,
     /// How long ago the most recently evicted entry had been read or written, in ms.
     pub evicted_age: Ms,
     /// Entries removed because they had expired.

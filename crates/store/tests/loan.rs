@@ -53,3 +53,30 @@ fn what_is_not_there_is_not_lent() {
         }
     }
 }
+
+#[test]
+fn a_smaller_budget_evicts_and_a_larger_one_is_used() {
+    let store = store(true);
+    let before = fill(&store);
+    store.set_budget(16 << 20, 1).expect("half");
+    let totals = store.totals();
+    assert!((16 << 20..17 << 20).contains(&totals.budget), "{}", totals.budget);
+    let held = (totals.segments - totals.free) * totals.segment;
+    assert!(held <= 16 << 20, "{held}");
+    let meanwhile = fill(&store);
+    assert!(meanwhile < before * 6 / 10, "{meanwhile} of {before}");
+    store.set_budget(u64::MAX, 1).expect("as at the start");
+    assert_eq!(store.totals().budget, 32 << 20);
+    assert!(fill(&store) + 3 >= before);
+    // Never below what the store itself needs.
+    store.set_budget(0, 1).expect("the least");
+    assert!(fill(&store) > 0);
+}
+
+#[test]
+fn a_budget_that_cannot_be_had_changes_nothing() {
+    let store = store(false);
+    let before = fill(&store);
+    assert_eq!(store.set_budget(16 << 20, 1), Err(PutError::Full));
+    assert_eq!((store.totals().budget, store.live(NS)), (32 << 20, before));
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_metrics::{Advice, Histogram, Http, Origin, Snapshot};
+use larder_metrics::{Advice, App as Application, Histogram, Http, Origin, Snapshot};
 use ratatui::text::Line;
 
 use crate::{
@@ -121,6 +121,7 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
         why_missed(page, http, before);
         origins(page, http);
     }
+    apps(page, snapshot);
     let objects = [("memcached", &snapshot.memcached), ("redis", &snapshot.redis)];
     for (name, face) in objects {
         if let Some(face) = face.as_ref().filter(|face| face.latency.count() > 0) {
@@ -146,10 +147,12 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
 const CAUSES: usize = 4;
 
 fn advice(page: &mut Page<'_>, snapshot: &Snapshot) {
-    if snapshot.advice.is_empty() {
+    let states = text::states(snapshot);
+    if snapshot.advice.is_empty() && states.is_empty() {
         return;
     }
     page.head("ADVICE of the last minutes");
+    states.iter().for_each(|line| page.line(line));
     for cause in snapshot.advice.iter().take(CAUSES) {
         let Advice { site, reason, requests, of, text, setting, urls } = cause;
         page.line(&format!("{site}: {requests} of {of} misses, {reason}"));
@@ -244,6 +247,40 @@ fn state(origin: &Origin) -> String {
     }
 }
 
+/// Applications that the Larder runs.
+fn apps(page: &mut Page<'_>, snapshot: &Snapshot) {
+    if snapshot.apps.is_empty() {
+        return;
+    }
+    page.head("APPLICATION (since its start) STATE    RUN WAIT REQUESTS RESTARTS FAILED MEMORY");
+    for app in &snapshot.apps {
+        page.line(&format!(
+            "{:<29} {:<7} {:>4} {:>4} {:>8} {:>8} {:>6} {:>6}",
+            fit(&app.name, 29),
+            app_state(app),
+            format!("{}/{}", app.processes, app.wanted),
+            count(app.waiting as f64),
+            count(app.requests as f64),
+            count(app.restarts as f64),
+            count(app.failures as f64),
+            text::bytes(app.memory as f64),
+        ));
+        if let Some(reason) = app.reason.as_ref().filter(|_| app.restarts + app.failures > 0) {
+            page.line(&format!("  last end: {reason}"));
+        }
+    }
+}
+
+/// Whether an application answers: `queue` where more requests wait than it has processes.
+fn app_state(app: &Application) -> &'static str {
+    match (app.failing > 0, app.processes) {
+        (true, _) => "failing",
+        (false, 0) => "down",
+        (false, processes) if app.waiting > processes => "queue",
+        _ => "up",
+    }
+}
+
 fn remote(page: &mut Page<'_>, snapshot: &Snapshot) {
     let Some(remote) = &snapshot.remote else { return };
     page.head("REMOTE (since its start)  STATE   LOOKUPS  HITS TIMEOUTS ERRORS");
@@ -290,6 +327,16 @@ fn hottest(page: &mut Page<'_>, sample: &Sample) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_application_is_up_or_says_why_not() {
+        for (failing, processes, waiting, expected) in
+            [(0, 2, 2, "up"), (0, 2, 3, "queue"), (0, 0, 0, "down"), (1, 1, 0, "failing")]
+        {
+            let app = Application { failing, processes, waiting, ..Application::default() };
+            assert_eq!(app_state(&app), expected);
+        }
+    }
 
     #[test]
     fn a_server_is_in_or_out() {

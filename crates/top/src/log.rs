@@ -109,7 +109,9 @@ async fn advise(server: &Address, token: Option<&str>) -> Option<()> {
     let asked = ask::request(endpoint, path, token, "application/json", u64::MAX);
     let answer = timeout(ANSWER, asked).await.ok()?.ok().filter(|answer| answer.status() == 200)?;
     let body = timeout(ANSWER, ask::read_all(answer.into_body())).await.ok()?.ok()?;
-    for cause in text::from_json::<Snapshot>(&body).ok()?.advice {
+    let snapshot = text::from_json::<Snapshot>(&body).ok()?;
+    text::states(&snapshot).iter().for_each(|line| eprintln!("larder log: {line}"));
+    for cause in snapshot.advice {
         let Advice { site, reason, requests, of, text, setting, .. } = cause;
         eprintln!("larder log: {site}: {requests} of {of} misses, {reason}: {text} {setting}");
     }
@@ -218,8 +220,10 @@ fn line_of(request: &LogLine, colours: bool) -> String {
         Some(tls) => format!("{}+{tls}", request.http_version),
         None => request.http_version.clone(),
     };
+    let reference = request.reference.as_ref();
+    let reference = reference.map_or_else(String::new, |reference| format!(" ref={reference}"));
     format!(
-        "{} {:>6} {} {} {:>5} {} {protocol} {} {}",
+        "{} {:>6} {} {} {:>5} {} {protocol} {} {}{reference}",
         text::clock(request.time_ms),
         text::time(Duration::from_micros(request.elapsed_us)),
         colour(of_status, format!("{status_shown:>3}")),

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
-use larder_metrics::Histogram;
+use larder_metrics::{Histogram, Snapshot};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
@@ -209,6 +209,29 @@ pub(crate) fn uptime(seconds: u64) -> String {
 pub(crate) fn clock(ms: u64) -> String {
     let s = ms / 1000;
     format!("{:02}:{:02}:{:02}.{:03}", s / 3600 % 24, s / 60 % 60, s % 60, ms % 1000)
+}
+
+/// What ails the whole server now, with the remedy.
+pub(crate) fn states(snapshot: &Snapshot) -> Vec<String> {
+    let (now, memory) = (&snapshot.conditions, &snapshot.memory);
+    let mut lines = Vec::new();
+    if now.reload_failed > 0 {
+        lines.push(
+            "the last reload failed, an older configuration is in use: larder check".to_owned(),
+        );
+    }
+    if now.memory_short > 0 {
+        lines.push(format!(
+            "memory is too small: of its {}, entries are evicted that were read in the last minute",
+            bytes(memory.budget as f64)
+        ));
+    }
+    if now.descriptors_short > 0 {
+        lines.push(
+            "no descriptor is left: raise `ulimit -n`, or lower http.limits.connections".to_owned(),
+        );
+    }
+    lines
 }
 
 #[cfg(test)]

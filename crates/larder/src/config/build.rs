@@ -11,16 +11,16 @@ use std::{
 
 use larder_proto::http::Codings;
 use larder_server::settings::{
-    AccessLogSettings, CacheAction, CookiePattern, FieldEdit, Glob, Handling, HostPattern,
-    HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup, Pattern,
-    Permission, RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
-    Unframed,
+    AccessLogSettings, CacheAction, CookiePattern, ErrorPages, FieldEdit, Glob, Handling,
+    HostPattern, HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup,
+    Pattern, Permission, RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site,
+    StatusTtl, Unframed,
 };
 
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, https, identity,
+    TOKEN_BYTES, acme, admin, app, bounded, error_pages, https, identity,
     item::default_items,
     lifetimes, objects,
     options::Section,
@@ -44,10 +44,12 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         && !root.is_set("https")
         && !root.is_set("site")
         && !root.is_written("site");
+    let mut http = http(&http_values)?;
+    http.error_pages = error_pages::error_pages(&http_values, None, directory, report);
     let apps = app::apps(root, directory, report);
     let mut sites = Vec::new();
     for values in root.tables("site") {
-        if let Some(site) = site(root, &apps, values, memory, directory, report) {
+        if let Some(site) = site(root, &apps, &http, values, directory, report) {
             sites.push(Arc::new(site));
         }
     }
@@ -59,7 +61,6 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     }
     duplicate_hosts(root.tables("site"), report);
     let mut https = https::https(root, directory, report);
-    let mut http = http(&http_values)?;
     // A listener that is there by default is not there beside others that were named.
     if only_objects || (https.is_some() && !http_values.is_set("listen")) {
         http.listen.clear();
@@ -119,6 +120,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         sndbuf: values.get("sndbuf")?,
         sendfile_cache: values.get("sendfile_cache"),
         open_files: values.get("open_files")?,
+        error_pages: Arc::default(),
     })
 }
 
@@ -170,11 +172,14 @@ pub(super) fn files(values: &Values, name: &str, directory: &Path) -> Vec<PathBu
 fn site(
     root: &Values,
     apps: &app::Apps,
+    http: &HttpSettings,
     values: &Values,
-    memory: u64,
     directory: &Path,
     report: &mut Report,
 ) -> Option<Site> {
+    let memory: u64 = root.get("memory")?;
+    let common = http.error_pages.clone();
+    let pages = error_pages::error_pages(values, Some(common), directory, report);
     let preset = preset(values, report);
     let hosts: Vec<HostPattern> = values.list("hosts");
     let mut action = action(values);
@@ -187,7 +192,7 @@ fn site(
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
     for rule in values.tables("rule").iter().chain(of_preset) {
         let mut action = self::action(rule);
-        action.handling.origin = origin_of(apps, rule, directory, report);
+        action.handling.origin = origin_of(apps, rule, &pages, directory, report);
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
@@ -203,11 +208,12 @@ fn site(
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), HostPattern::to_string),
         hosts,
-        origin: Arc::new(origin::group(apps, &values.table("origin"), directory, report)?),
+        origin: Arc::new(origin::group(apps, &values.table("origin"), &pages, directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
         client_auth: https::client_auth(root, values, directory, report),
+        error_pages: pages,
         defaults: Arc::new(defaults),
         rules,
     })
@@ -217,11 +223,12 @@ fn site(
 fn origin_of(
     apps: &app::Apps,
     rule: &Values,
+    pages: &Arc<ErrorPages>,
     directory: &Path,
     report: &mut Report,
 ) -> Option<Arc<OriginGroup>> {
     let origin = rule.is_set("origin").then(|| rule.table("origin"))?;
-    origin::group(apps, &origin, directory, report).map(Arc::new)
+    origin::group(apps, &origin, pages, directory, report).map(Arc::new)
 }
 
 fn preset(values: &Values, report: &mut Report) -> Option<Values> {

@@ -42,6 +42,7 @@ pub(crate) enum Item {
     MediaType(String, String),
     Expires(Glob, u32),
     SendFiles(String, PathBuf),
+    ErrorPage((u16, u16), PathBuf),
     StatusTtl(StatusTtl),
     Statuses(u16, u16),
     Parameter(Pattern),
@@ -94,6 +95,7 @@ from_item! {
     (String, String): Item::MediaType(extension, name) => (extension.clone(), name.clone()),
     (Glob, u32): Item::Expires(types, seconds) => (types.clone(), *seconds),
     (String, PathBuf): Item::SendFiles(prefix, path) => (prefix.clone(), path.clone()),
+    ((u16, u16), PathBuf): Item::ErrorPage(statuses, path) => (*statuses, path.clone()),
     (String, Option<String>): Item::Param(name, value) => (name.clone(), value.clone()),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     (u16, u16): Item::Statuses(first, last) => (*first, *last),
@@ -185,6 +187,9 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::MediaType => value::media_type(text).map(|(end, name)| Item::MediaType(end, name)),
         Kind::Expires => value::expires(text).map(|(types, time)| Item::Expires(types, time)),
         Kind::SendFiles => value::send_files(text).map(|(from, to)| Item::SendFiles(from, to)),
+        Kind::ErrorPage => {
+            value::error_page(text).map(|(statuses, path)| Item::ErrorPage(statuses, path))
+        }
         Kind::Param => value::param(text).map(|(name, value)| Item::Param(name, value)),
         Kind::Prefix | Kind::Table(..) | Kind::Tables(_) => Err(expected(kind)),
     }
@@ -264,6 +269,10 @@ pub(crate) fn expected(kind: Kind) -> String {
             "a time such as \"1h\", or a type and a time such as \"image/* 30d\"".to_owned()
         }
         Kind::SendFiles => "a path and a directory such as \"/files/=/srv/files\"".to_owned(),
+        Kind::ErrorPage => {
+            "a table of statuses and files such as { 404 = \"404.html\", 5xx = \"error.html\" }"
+                .to_owned()
+        }
         Kind::Param => "a parameter such as \"APP_ENV=production\" or \"-HTTP_ACCEPT\"".to_owned(),
         Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
         Kind::Table(_, None) => "a table".to_owned(),

@@ -12,6 +12,7 @@ mod admin;
 pub(crate) mod app;
 pub(crate) mod bounded;
 mod build;
+mod error_pages;
 mod https;
 mod identity;
 pub(crate) mod item;

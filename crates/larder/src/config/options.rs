@@ -248,6 +248,8 @@ pub(crate) enum Kind {
     Expires,
     /// The beginning of paths, and a directory: `/files/=/srv/files`.
     SendFiles,
+    /// A status, or several, and the file of a page: a key and its value.
+    ErrorPage,
     /// A table; a plain value stands for a table with only this key set.
     Table(Section, Option<&'static str>),
     /// Any number of tables.

@@ -9,7 +9,7 @@ use std::{
 
 use larder_proto::proxy_protocol::Version;
 use larder_server::settings::{
-    Candidate, FastCgiSettings, GroupMember, HealthCheck, OriginGroup, OriginScheme,
+    Candidate, ErrorPages, FastCgiSettings, GroupMember, HealthCheck, OriginGroup, OriginScheme,
     OriginSettings, Release, TreeSettings,
 };
 
@@ -43,6 +43,7 @@ const OF_SEVERAL: [&str; 5] =
 pub(super) fn group(
     apps: &app::Apps,
     values: &Values,
+    pages: &Arc<ErrorPages>,
     directory: &Path,
     report: &mut Report,
 ) -> Option<OriginGroup> {
@@ -85,7 +86,7 @@ pub(super) fn group(
     let (mut members, mut warnings) = (Vec::new(), None);
     for MemberUrl { url, weight, backup } in urls {
         members.push(GroupMember {
-            origin: Arc::new(origin(apps, values, url, directory, report)?),
+            origin: Arc::new(origin(apps, values, url, pages, directory, report)?),
             weight,
             backup,
         });
@@ -140,6 +141,7 @@ fn origin(
     apps: &app::Apps,
     values: &Values,
     mut url: OriginUrl,
+    pages: &Arc<ErrorPages>,
     directory: &Path,
     report: &mut Report,
 ) -> Option<OriginSettings> {
@@ -171,7 +173,11 @@ fn origin(
             if !values.is_set("idle_timeout") {
                 idle_timeout = IDLE_APPLICATION;
             }
-            OriginScheme::FastCgi(Arc::new(fastcgi(values, directory, report)?))
+            let mut settings = fastcgi(values, directory, report)?;
+            if let Some(tree) = &mut settings.tree {
+                Arc::make_mut(tree).error_pages = pages.clone();
+            }
+            OriginScheme::FastCgi(Arc::new(settings))
         }
         // Resolved above.
         UrlScheme::App => return None,
@@ -180,6 +186,7 @@ fn origin(
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
             useless(values, &https::OF_HTTPS, "for https origins", report);
             let mut tree = tree(values, "url", of_the_file(values, &url, directory), report)?;
+            tree.error_pages = pages.clone();
             if !values.is_set("index") {
                 tree.index = vec!["index.html".to_owned()];
             }
@@ -290,5 +297,6 @@ fn tree(
         check: values.get::<Duration>("check")?.as_secs() as u32,
         expires: values.list("expires"),
         listing: values.get("listing")?,
+        error_pages: Arc::default(),
     })
 }

@@ -260,6 +260,7 @@ fn read_item(
             Some(Setting::Table(values))
         }
         Kind::Tables(section) => read_tables(opt, section, item, span, report),
+        Kind::ErrorPage => read_pairs(opt, item, &span, report),
         _ => {
             let Some(value) = item.as_value() else {
                 report.error(wrong(Location::File(span), &expected(opt.kind), found(item)));
@@ -306,6 +307,35 @@ fn read_tables(
         return None;
     }
     Some(Setting::Tables(tables))
+}
+
+/// Reads a table whose keys are free: an item for each key and its value.
+fn read_pairs(
+    opt: &Opt,
+    item: &TomlItem,
+    span: &Range<usize>,
+    report: &mut Report,
+) -> Option<Setting> {
+    let Some(table) = item.as_table_like() else {
+        report.error(wrong(Location::File(span.clone()), &expected(opt.kind), found(item)));
+        return None;
+    };
+    let before = report.errors.len();
+    let mut items = Vec::new();
+    for (key, value) in table.iter() {
+        let location = Location::File(value.span().unwrap_or_else(|| span.clone()));
+        let Some(text) = value.as_str() else {
+            report.error(wrong(location, "a text", found(value)));
+            continue;
+        };
+        match parse(opt.kind, &format!("{key}={text}")) {
+            Ok(item) => items.push((item, location)),
+            Err(expected) => {
+                report.error(wrong(location, &expected, &format!("{key} = {text:?}")));
+            }
+        }
+    }
+    (report.errors.len() == before).then_some(Setting::Items(items))
 }
 
 fn read_values(

@@ -386,6 +386,19 @@ pub(crate) fn send_files(text: &str) -> Result<(String, PathBuf), Expected> {
     Ok((format!("{prefix}{end}"), PathBuf::from(directory)))
 }
 
+/// A status or several of 400 to 599, and a file: `5xx=error.html`.
+pub(crate) fn error_page(text: &str) -> Result<((u16, u16), PathBuf), Expected> {
+    let (range, path) = text.split_once('=').unwrap_or((text, ""));
+    let (first, last) = statuses(range)
+        .ok()
+        .filter(|(first, _)| *first >= 400)
+        .ok_or_else(|| "a status from 400 on, such as 404, 5xx or \"500-504\"".to_owned())?;
+    if path.is_empty() || path.contains('\0') {
+        return Err("a path".to_owned());
+    }
+    Ok(((first, last), PathBuf::from(path)))
+}
+
 /// The media type of files by extension: `wasm=application/wasm`.
 pub(crate) fn media_type(text: &str) -> Result<(String, String), Expected> {
     let expected = || "a type such as \"wasm=application/wasm\"".to_owned();

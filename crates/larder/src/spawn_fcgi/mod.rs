@@ -12,6 +12,7 @@
 mod flags;
 mod owner;
 mod socket;
+mod supervise;
 
 use std::{
     ffi::OsString,
@@ -83,6 +84,8 @@ struct Typed {
     backlog: i32,
     pid_file: Option<String>,
     no_fork: bool,
+    /// Stays, and starts processes again that end; spawn-fcgi itself has no such flag.
+    supervise: bool,
     root: Option<String>,
     /// The socket is opened outside of the root.
     socket_outside: bool,
@@ -108,6 +111,7 @@ impl Default for Typed {
             backlog: 1024,
             pid_file: None,
             no_fork: false,
+            supervise: false,
             root: None,
             socket_outside: false,
             user: None,
@@ -122,7 +126,9 @@ impl Default for Typed {
 /// Starts what the flags (without the program's own name) ask for.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let root = rustix::process::getuid().is_root();
-    let begun = flags::read(arguments, root).and_then(|typed| begin(&typed, root));
+    let (supervise, arguments) = supervise::asked(arguments);
+    let begun = flags::read(&arguments, root)
+        .and_then(|typed| begin(&Typed { supervise, ..typed }, root));
     match begun {
         Ok(code) => code,
         Err(Exit::Failure(message)) => {
@@ -154,7 +160,7 @@ fn name() -> String {
 fn begin(typed: &Typed, root: bool) -> Result<ExitCode, Exit> {
     check(typed)?;
     let mut pid_file = match &typed.pid_file {
-        Some(path) if !typed.no_fork => Some(open_pid_file(path)?),
+        Some(path) if !typed.no_fork || typed.supervise => Some(open_pid_file(path)?),
         _ => None,
     };
     let owner = if root { find(typed)? } else { Owner::default() };
@@ -176,6 +182,14 @@ fn begin(typed: &Typed, root: bool) -> Result<ExitCode, Exit> {
         arg0: typed.words.is_empty().then(|| "sh".into()),
         ..Launch::default()
     };
+    if typed.supervise {
+        try_steps(&launch)?;
+        if let Some(file) = &mut pid_file {
+            let _ = write!(file, "{}", std::process::id());
+        }
+        let launch = Launch { session: true, parent: Some(std::process::id()), ..launch };
+        return supervise::run(typed, &launch, &socket).map(|()| ExitCode::SUCCESS);
+    }
     if typed.no_fork {
         return Ok(become_application(typed, &launch, &socket));
     }

@@ -6,10 +6,10 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Advice, App, Certificate, Columns, Compression, Connections, Counts, Histogram, HotKey, HotUrl,
-    Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome,
-    Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts,
-    TopKeys, TopUrls, histogram::HistogramJson,
+    Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts,
+    Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow,
+    Objects, Origin, Outcome, Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot,
+    Spans, Statuses, Timeouts, TopKeys, TopUrls, histogram::HistogramJson,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/src/admin/web/src/types.ts");
@@ -44,8 +44,8 @@ fn generated() -> String {
         Remote, RemoteServer, RemotePages
     );
     declare!(
-        out: Advice, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
-        ObjectRow, Purge
+        out: Advice, Conditions, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
+        ObjectRow, Purge, AnsweredError
     );
     out.push_str(
         "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, \

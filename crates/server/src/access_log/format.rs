@@ -154,6 +154,7 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     json_key(out, "tls_resumed");
     let resumed = record.tls.map_or("null", |tls| if tls.resumed { "true" } else { "false" });
     out.extend_from_slice(resumed.as_bytes());
+    json_field(out, "reference", record.reference.map(str::as_bytes));
     out.push(b'}');
 }
 
@@ -219,6 +220,7 @@ mod tests {
             referer: Some(b"http://www.example.com/start.html"),
             user_agent: Some(b"Mozilla/4.08 [en] (Win98; I ;Nav)"),
             cache_status: Some(b"larder; fwd=miss; stored"),
+            reference: None,
             tls: Some(Tls { version: "TLSv1.3", cipher: "TLS_AES_128_GCM_SHA256", resumed: true }),
         }
     }
@@ -239,6 +241,7 @@ mod tests {
             referer: None,
             user_agent: None,
             cache_status: None,
+            reference: None,
             tls: None,
             ..record()
         }

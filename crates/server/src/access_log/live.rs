@@ -103,6 +103,7 @@ impl LiveFeed {
             hierarchy,
             content_type: record.content_type.map(text),
             cache_status: record.cache_status.map(text),
+            reference: record.reference.map(str::to_owned),
             http_version: record.http_version.to_owned(),
             tls: record.tls.map(|tls| {
                 let resumed = if tls.resumed { " resumed" } else { "" };

@@ -37,6 +37,8 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The Cache-Status of the response (RFC 9211).
     pub cache_status: Option<&'a [u8]>,
+    /// Names the answer where it is an error of Larder's own.
+    pub reference: Option<&'a str>,
     /// None: the connection is not TLS.
     pub tls: Option<Tls>,
 }

@@ -33,6 +33,7 @@ fn record(url: &str) -> Record<'_> {
         referer: None,
         user_agent: None,
         cache_status: None,
+        reference: None,
         tls: None,
     }
 }

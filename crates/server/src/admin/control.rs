@@ -46,7 +46,7 @@ pub(super) async fn instance(State(app): State<Arc<App>>) -> Response {
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
         "name": app.admin().name,
-        "listening": app.addresses,
+        "listening": *app.addresses.read(),
     }))
 }
 

@@ -18,6 +18,7 @@
 
 mod answer;
 mod control;
+mod errors;
 mod events;
 mod filter;
 mod guard;
@@ -92,6 +93,12 @@ pub(crate) struct Start {
     pub(crate) commands: Vec<mpsc::Sender<Command>>,
 }
 
+/// A change of the listeners; with true: of TLS. There are as many as reloads that change them.
+pub(crate) struct AdminListeners {
+    pub(crate) opened: Vec<(std::net::TcpListener, bool)>,
+    pub(crate) closed: Vec<(SocketAddr, bool)>,
+}
+
 /// The state of the admin interface, shared by all requests.
 pub(crate) struct App {
     settings: RwLock<Arc<Settings>>,
@@ -119,7 +126,8 @@ pub(crate) struct App {
     uploads: Semaphore,
     /// Orders to the process, for its main thread.
     orders: mpsc::Sender<Order>,
-    addresses: Vec<String>,
+    /// Where the faces listen, for people.
+    addresses: RwLock<Vec<String>>,
 }
 
 impl App {
@@ -159,6 +167,7 @@ pub(crate) struct Admin {
     app: Arc<App>,
     thread: Option<JoinHandle<()>>,
     addresses: Vec<(SocketAddr, bool)>,
+    listeners: mpsc::UnboundedSender<AdminListeners>,
     token: String,
     orders: Option<mpsc::Receiver<Order>>,
 }
@@ -206,16 +215,19 @@ impl Admin {
             turns: walk::WalkPermits::default(),
             uploads: Semaphore::new(pages::UPLOADS),
             orders,
-            addresses: start.addresses,
+            addresses: RwLock::new(start.addresses),
         });
-        let (of_thread, listeners, control) = (app.clone(), start.listeners, start.control);
+        let (listeners, of_thread_listeners) = mpsc::unbounded_channel();
+        let _ = listeners.send(AdminListeners { opened: start.listeners, closed: Vec::new() });
+        let (of_thread, control) = (app.clone(), start.control);
         let thread = std::thread::Builder::new().name("larder-admin".to_owned());
         let thread = thread.spawn(move || {
-            if let Err(error) = thread::run(&of_thread, listeners, control) {
+            if let Err(error) = thread::run(&of_thread, of_thread_listeners, control) {
                 eprintln!("larder: the admin interface ended: {error}");
             }
         })?;
-        Ok(Admin { app, thread: Some(thread), addresses, token, orders: Some(orders_of_thread) })
+        let orders = Some(orders_of_thread);
+        Ok(Admin { app, thread: Some(thread), addresses, listeners, token, orders })
     }
 
     /// Its addresses and token.
@@ -229,8 +241,23 @@ impl Admin {
         self.orders.take()
     }
 
-    /// Takes new settings, with the token.
-    pub(crate) fn reload(&self, settings: &Arc<Settings>) {
+    /// Opens these listeners, and closes those of these numbers among its addresses.
+    pub(crate) fn relisten(
+        &mut self,
+        opened: Vec<(std::net::TcpListener, bool)>,
+        closed: &[usize],
+    ) {
+        let closed = closed.iter().rev().map(|number| self.addresses.remove(*number)).collect();
+        let named = |(listener, tls): &(std::net::TcpListener, bool)| {
+            listener.local_addr().ok().map(|address| (address, *tls))
+        };
+        self.addresses.extend(opened.iter().filter_map(named));
+        let _ = self.listeners.send(AdminListeners { opened, closed });
+    }
+
+    /// Takes new settings, with the token. `addresses`: where the faces listen, for people.
+    pub(crate) fn reload(&self, settings: &Arc<Settings>, addresses: Vec<String>) {
+        *self.app.addresses.write() = addresses;
         if let Some(admin) = &settings.admin {
             // The certificate in use stays where the new one cannot be used.
             if let Some(Ok(acceptor)) = acceptor(admin) {

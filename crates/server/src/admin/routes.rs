@@ -11,8 +11,8 @@ use axum::{
 };
 
 use super::{
-    App, answer::Refused, control, guard, live, measured, monkey, object, objects, pages, plain,
-    purges, tail,
+    App, answer::Refused, control, errors, guard, live, measured, monkey, object, objects, pages,
+    plain, purges, tail,
 };
 
 /// A path in axum's notation, its methods, and its handlers.
@@ -39,6 +39,7 @@ fn table() -> Vec<Route> {
         ("/api/v1/object", &["GET"], get(object::object)),
         ("/api/v1/purge", &["POST"], post(purges::purge)),
         ("/api/v1/purges", &["GET"], get(purges::purges)),
+        ("/api/v1/errors", &["GET"], get(errors::errors)),
         ("/api/v1/instance", &["GET"], get(control::instance)),
         ("/api/v1/reload", &["POST"], post(control::reload)),
         ("/api/v1/stop", &["POST"], post(control::stop)),

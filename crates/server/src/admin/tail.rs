@@ -152,6 +152,7 @@ mod tests {
             referer: None,
             user_agent: None,
             cache_status: None,
+            reference: None,
             tls: None,
         }
     }

@@ -12,10 +12,10 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    sync::Semaphore,
+    sync::{Semaphore, mpsc},
 };
 
-use super::{App, routes, write_timeout::WriteTimeout};
+use super::{AdminListeners, App, routes, write_timeout::WriteTimeout};
 
 /// The priority below the workers', in steps of `nice`: about a third of their processor time if
 /// all are busy.
@@ -58,7 +58,7 @@ impl fmt::Display for Peer {
 /// The body of the thread. Returns when told to stop.
 pub(super) fn run(
     app: &Arc<App>,
-    listeners: Vec<(std::net::TcpListener, bool)>,
+    listeners: mpsc::UnboundedReceiver<AdminListeners>,
     control: Option<std::os::unix::net::UnixListener>,
 ) -> io::Result<()> {
     // Workers have priority if the processors are busy. The thread runs even if this fails.
@@ -67,11 +67,7 @@ pub(super) fn run(
     runtime.block_on(async {
         let router = routes::router(app.clone());
         let permits = Arc::new(Semaphore::new(app.admin().connections));
-        for (listener, tls) in listeners {
-            let secured = tls.then(|| app.clone());
-            let listener = TcpListener::from_std(listener)?;
-            tokio::spawn(accept(listener, secured, router.clone(), permits.clone()));
-        }
+        tokio::spawn(listen(app.clone(), listeners, router.clone(), permits));
         let local = Arc::new(Semaphore::new(CONTROL_CONNECTIONS));
         if let Some(control) = control {
             let control = UnixListener::from_std(control)?;
@@ -84,6 +80,30 @@ pub(super) fn run(
         let _ = tokio::time::timeout(LAST_ANSWERS, local.acquire_many(all)).await;
         Ok(())
     })
+}
+
+/// Keeps the listeners as they are to be.
+async fn listen(
+    app: Arc<App>,
+    mut changes: mpsc::UnboundedReceiver<AdminListeners>,
+    router: Router,
+    permits: Arc<Semaphore>,
+) {
+    let mut open = Vec::new();
+    while let Some(AdminListeners { opened, closed }) = changes.recv().await {
+        for (listener, tls) in opened {
+            let address = listener.local_addr();
+            let (Ok(address), Ok(listener)) = (address, TcpListener::from_std(listener)) else {
+                continue;
+            };
+            let secured = tls.then(|| app.clone());
+            let task = tokio::spawn(accept(listener, secured, router.clone(), permits.clone()));
+            open.push(((address, tls), task));
+        }
+        for (_, task) in open.extract_if(.., |(address, _)| closed.contains(address)) {
+            task.abort();
+        }
+    }
 }
 
 /// `secured`: connections are TLS, by its present certificate.

@@ -30,7 +30,7 @@ use crate::{
     },
     remote::Lease,
     request::pages::{Config, Pages},
-    settings::{FieldEdit, RulePolicy},
+    settings::{FieldEdit, RulePolicy, phrase},
 };
 
 /// The client a fetch is made for.
@@ -214,7 +214,11 @@ impl Job {
     /// Tells everybody that the origin failed.
     fn fail(mut self, cause: ErrorCause, why: &'static str) {
         self.pages.counters.origin_failures.one();
-        let failure = Arc::new(Failure { cause, status: 502, why });
+        let detail = match cause {
+            ErrorCause::Status(status) => Some(format!("the origin answered with {status}")),
+            ErrorCause::Disconnected => None,
+        };
+        let failure = Arc::new(Failure { cause, status: 502, why, detail });
         self.lead.flight.land(Landing::Failed(failure.clone()));
         self.tell(FetchResult::Failed(failure));
     }
@@ -452,7 +456,7 @@ fn content_length(fields: Fields<'_>) -> Option<u64> {
 pub(crate) fn reason(response: &Response) -> String {
     match &response.reason {
         Some(reason) => String::from_utf8_lossy(reason).into_owned(),
-        None => head::phrase(response.status).to_owned(),
+        None => phrase(response.status).to_owned(),
     }
 }
 

@@ -178,14 +178,14 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
         && known.authorization().is_none()
 }
 
-/// Whether a HEAD is sent as a GET, so that the page is kept. The page that is stored, even if it
-/// is stale, can be judged by the answer to a HEAD (RFC 9111 section 4.3.5).
+/// Whether a HEAD is sent as a GET, so that the page is kept: also one that is stored and stale, of
+/// which the answer to a HEAD could at most say that it has changed (RFC 9111 section 4.3.5).
 fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
     request.is_head()
         && route.policy.convert_head
         && plan.store
         && !plan.solo
-        && plan.held.is_none()
+        && plan.held.as_ref().is_none_or(|held| held.meta.partial.is_none())
         && request.head.known.authorization().is_none()
 }
 
@@ -301,7 +301,9 @@ fn group_tags(request: &Request<'_, '_>, status: u16, fields: Fields<'_>) -> Vec
 /// It goes out in that client's name, so a client with credentials does not cause one: what it got
 /// would not be stored.
 pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
-    if request.head.method != Method::Get || request.head.known.authorization().is_some() {
+    let by_get = request.is_head() && route.policy.convert_head;
+    let gets = request.head.method == Method::Get || by_get;
+    if !gets || request.head.known.authorization().is_some() {
         return;
     }
     let looked =
@@ -310,7 +312,11 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
     let Joined::Leader(lead) = request.pages.shared.flights.join(&key, &route.key) else { return };
     let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
-    let (outgoing, keep) = prepare(request, route, plan, false, false);
+    let (mut outgoing, mut keep) = prepare(request, route, plan, false, false);
+    if by_get {
+        outgoing.method = http::Method::GET;
+        keep.head = Rc::new(keep.head.as_get());
+    }
     spawn(request, route, lead, outgoing, None, Some(keep));
 }
 
@@ -434,6 +440,7 @@ async fn lead_to_end(
             cause: ErrorCause::Disconnected,
             status: 500,
             why: "something went wrong inside the cache",
+            detail: None,
         }))
     })
 }

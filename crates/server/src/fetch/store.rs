@@ -37,6 +37,7 @@ use crate::{
         writer::{Committed, PageDraft, PageFill},
     },
     room::Holding,
+    settings::phrase,
 };
 
 /// Memory of a body that no longer goes through the store: of a piece in the readers' channels, one
@@ -121,8 +122,7 @@ impl NewPage {
     ) -> Option<Self> {
         let Extent { meta, before, length } = extent;
         let same = meta.status == facts.status;
-        let reason =
-            if same { job::reason(response) } else { head::phrase(meta.status).to_owned() };
+        let reason = if same { job::reason(response) } else { phrase(meta.status).to_owned() };
         let whole = ResponseFacts { status: meta.status, ..*facts };
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
         let without: &[&str] =

@@ -28,6 +28,7 @@ pub(crate) fn answer(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool>
         body: &authorization,
         location: None,
         retry_after: None,
+        reference: None,
         hsts: None,
         version,
         keep,

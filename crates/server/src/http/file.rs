@@ -59,6 +59,18 @@ pub(super) fn answer(
     Some(finish(exchange, &delivered))
 }
 
+/// Whether a file of this machine answers a path, so that a purge of it has an effect.
+pub(super) fn is_there(exchange: &Exchange<'_, '_>, route: &Route<'_>) -> bool {
+    let handling = route.policy.handling.as_ref();
+    let origin = handling.and_then(|handling| handling.origin.as_ref());
+    let Some(tree) = origin.unwrap_or(&route.site.origin).files() else { return false };
+    let target = handling.map(|handling| handling.target(&route.path));
+    let target = target.as_deref().unwrap_or(&route.path);
+    let pages = exchange.request.pages;
+    let purges = pages.shared.flights.purges();
+    pages.files.find(tree, target, exchange.request.now(), purges).is_some()
+}
+
 /// Whether the path of a target is written as that of a directory.
 fn is_directory(target: &str) -> bool {
     target.split('?').next().is_some_and(|path| path.ends_with('/'))

@@ -429,7 +429,7 @@ fn failed(
     } else if held.meta.flags.any(PageFlags::NO_STALE) {
         // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
         // section 5.2.2.2).
-        let failure = Failure { status: 504, ..*failure };
+        let failure = Failure { status: 504, detail: failure.detail.clone(), ..*failure };
         return refuse::failure(exchange, conn.out, &failure);
     }
     refuse::failure(exchange, conn.out, failure)

@@ -145,6 +145,7 @@ fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str
         referer: head.known.referer(),
         user_agent: head.known.user_agent(),
         cache_status: delivered.cache_status.as_deref(),
+        reference: exchange.request.stats.reference.get().map(|reference| &**reference),
         tls: exchange.request.peer.negotiated.map(|negotiated| Tls {
             version: negotiated.version(),
             cipher: negotiated.cipher(),
@@ -154,7 +155,7 @@ fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str
 }
 
 /// As the client meant it.
-fn url(exchange: &Exchange<'_, '_>) -> String {
+pub(super) fn url(exchange: &Exchange<'_, '_>) -> String {
     let host = exchange
         .request
         .head
@@ -226,6 +227,7 @@ fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: 
         referer: None,
         user_agent: None,
         cache_status: None,
+        reference: None,
         tls: None,
     });
 }

@@ -119,6 +119,7 @@ const NOT_SWITCHED: Failure = Failure {
     cause: ErrorCause::Status(502),
     status: 502,
     why: "the site behind this cache did not switch protocols",
+    detail: None,
 };
 
 /// The stream was opened for another protocol, and the origin sent a page: to the client its

@@ -17,6 +17,7 @@ use crate::{
     http::{
         deliver::Delivered,
         exchange::Exchange,
+        file,
         log::finish,
         plugins::{self, Wanted},
         refuse::Answered,
@@ -105,7 +106,9 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
     let purger = exchange.request.pages.purger(soft);
     let purged = match &what {
         What::Url => {
-            u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.path)).await)
+            let stored = purger.page_everywhere(&exchange.request.page_keys(&route.path)).await;
+            // A file is kept beside the store, and looked at again after every purge.
+            u64::from(stored || file::is_there(exchange, route))
         }
         What::Ban(text, ban) => purger.ban(text, ban).await,
         What::Prefix | What::Host => match key::parse_key(&route.key) {
@@ -195,6 +198,7 @@ fn answer(
         body: &body,
         location: None,
         retry_after: None,
+        reference: None,
         hsts,
         version,
         keep,

@@ -1,5 +1,7 @@
 //! Answers that name another place: HTTPS instead of plain HTTP, and the redirects of rules.
 
+use std::sync::atomic::Ordering;
+
 use larder_proto::http::{BodyFraming, Method, key::Scheme};
 
 use crate::{
@@ -23,7 +25,10 @@ pub(crate) fn to_https(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<boo
     let host = request.head.host.as_ref()?.host;
     // A host of no site is refused, not sent elsewhere.
     request.config.site_for(host)?;
-    let port = *request.pages.shared.https_port.get()?;
+    let port = request.pages.shared.https_port.load(Ordering::Relaxed);
+    if port == 0 {
+        return None;
+    }
     let port = if port == 443 { String::new() } else { format!(":{port}") };
     let location = format!("https://{host}{port}{}", request.head.target.path_and_query);
     Some(answer(exchange, out, 308, &location))
@@ -58,6 +63,7 @@ fn answer(exchange: &Exchange<'_, '_>, out: &mut Out, status: u16, location: &st
         body: "",
         location: Some(location),
         retry_after: None,
+        reference: None,
         hsts,
         version,
         keep,

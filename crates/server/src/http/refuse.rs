@@ -1,15 +1,20 @@
-//! Errors and refusals, as plain small pages.
+//! Errors and refusals: the pages that Larder makes itself.
 
-use larder_metrics::Outcome;
+use larder_metrics::{AnsweredError, Outcome};
 use larder_proto::http::{BodyFraming, Method, Version};
 
 use crate::{
     access_log::ResultCode,
     clock::Ms,
-    http::{deliver::Delivered, exchange::Exchange, log::finish},
+    http::{
+        deliver::Delivered,
+        exchange::Exchange,
+        log::{finish, url},
+    },
     net::out::Out,
-    page::{flight::Failure, head::phrase},
-    request::route::Refusal,
+    page::flight::Failure,
+    request::{errors::reference, route::Refusal},
+    settings::{ErrorPages, Fault},
     wire::h1::OwnAnswer,
 };
 
@@ -38,21 +43,23 @@ impl Answered<'_> {
     };
 }
 
-/// Appends a whole answer made at `now`. `why` is our own text: plain ASCII, nothing a client sent.
+/// Appends a whole answer made at `now` to a request that reached no site. `why` is our own text:
+/// plain ASCII, nothing a client sent.
 pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: Answered<'_>) {
-    let phrase = phrase(status);
-    let body = format!(
-        "<!doctype html><meta charset=utf-8><title>{status} {phrase}</title><h1>{status} \
-         {phrase}</h1><p>{why}.</p>\n"
-    );
+    write(out, now, &ErrorPages::default(), Fault { status, why, reference: None }, to);
+}
+
+fn write(out: &mut Vec<u8>, now: Ms, pages: &ErrorPages, fault: Fault<'_>, to: Answered<'_>) {
+    let (content_type, body) = pages.page(&fault);
     let Answered { version, keep, head_only, hsts, retry_after } = to;
     let answer = OwnAnswer {
-        status,
+        status: fault.status,
         now,
-        content_type: "text/html; charset=utf-8",
+        content_type: &content_type,
         body: &body,
         location: None,
         retry_after,
+        reference: fault.reference,
         hsts,
         version,
         keep,
@@ -61,18 +68,61 @@ pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: An
     answer.write(out);
 }
 
+/// Appends the answer to a request: the site's page for the status, or the default one. Errors get
+/// a reference, by which the request is found again.
+fn answer(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    told: (u16, &'static str),
+    detail: Option<&str>,
+    to: Answered<'_>,
+) {
+    let (request, (status, why)) = (&exchange.request, told);
+    let reference = (status >= 400).then(|| note(exchange, status, why, detail));
+    let host = request.head.host.as_ref().map_or("", |authority| authority.host);
+    let pages = match request.config.site_for(host) {
+        Some((site, _)) => &site.error_pages,
+        None => &request.config.settings.http.error_pages,
+    };
+    let fault = Fault { status, why, reference: reference.as_deref() };
+    write(out.scratch(), request.now(), pages, fault, to);
+}
+
+/// Remembers an error; returns its reference.
+fn note(
+    exchange: &Exchange<'_, '_>,
+    status: u16,
+    why: &'static str,
+    detail: Option<&str>,
+) -> String {
+    let request = &exchange.request;
+    let reference = reference(request.pages.nonce());
+    let host = request.head.host.as_ref().map_or("", |authority| authority.host);
+    let site = request.config.site_for(host).map_or("", |(site, _)| &site.name);
+    request.pages.shared.errors.note(AnsweredError {
+        reference: reference.clone(),
+        time_ms: request.now(),
+        elapsed_us: request.pages.clock.micros().saturating_sub(request.since),
+        status,
+        why: why.into(),
+        detail: detail.map(str::to_owned),
+        method: request.head.method.as_str().to_owned(),
+        url: url(exchange),
+        site: site.to_owned(),
+        client: request.client().to_string(),
+        http_version: request.head.version.as_str().to_owned(),
+    });
+    let _ = request.stats.reference.set(reference.as_str().into());
+    reference
+}
+
 /// The page that says that the origin failed.
 pub(super) fn failure(exchange: &Exchange<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
     exchange.request.stats.miss.set(Some(Outcome::Error));
     let keep = exchange.keep();
     let before = out.pending();
-    compose(
-        out.scratch(),
-        exchange.request.now(),
-        failure.status,
-        failure.why,
-        exchange.answered(keep),
-    );
+    let told = (failure.status, failure.why);
+    answer(exchange, out, told, failure.detail.as_deref(), exchange.answered(keep));
     let mut delivered = Delivered::own(failure.status, out.pending() - before);
     (delivered.result, delivered.keep) = (ResultCode::TcpMiss, keep);
     finish(exchange, &delivered)
@@ -92,8 +142,7 @@ pub(super) fn limited(exchange: &Exchange<'_, '_>, out: &mut Out, seconds: u64) 
     let keep = exchange.keep() && exchange.request.head.framing == BodyFraming::None;
     let before = out.pending();
     let to = Answered { retry_after: Some(seconds), ..exchange.answered(keep) };
-    let why = "this address has sent too many requests";
-    compose(out.scratch(), exchange.request.now(), 429, why, to);
+    answer(exchange, out, (429, "this address has sent too many requests"), None, to);
     let mut delivered = Delivered::own(429, out.pending() - before);
     delivered.keep = keep;
     finish(exchange, &delivered)
@@ -107,7 +156,7 @@ pub(super) fn refusal_keeping(
     keep: bool,
 ) -> bool {
     let before = out.pending();
-    compose(out.scratch(), exchange.request.now(), refusal.0, refusal.1, exchange.answered(keep));
+    answer(exchange, out, (refusal.0, refusal.1), None, exchange.answered(keep));
     let mut delivered = Delivered::own(refusal.0, out.pending() - before);
     delivered.keep = keep;
     finish(exchange, &delivered)

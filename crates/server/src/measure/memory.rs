@@ -23,6 +23,7 @@ impl Registry {
                     items: sum(|ns| ns.items),
                     bytes: sum(|ns| ns.bytes),
                     evictions: sum(|ns| ns.evictions),
+                    evictions_recent: sum(|ns| ns.evicted_recent),
                     expired: sum(|ns| ns.expired),
                     floor: group.share.floor,
                     ceiling: group.share.ceiling,

@@ -9,7 +9,7 @@ use larder_store::Store;
 use parking_lot::RwLock;
 use serde_json::Value;
 
-use super::certificates;
+use super::{certificates, conditions::States};
 use crate::{
     access_log::Logger,
     app::Apps,
@@ -38,6 +38,7 @@ pub struct Registry {
     pub(super) settings: RwLock<Arc<Settings>>,
     name: OnceLock<String>,
     started: Ms,
+    pub(super) states: States,
     /// One per worker: how late it handles a timer.
     delays: Box<[Arc<Recorder>]>,
 }
@@ -54,6 +55,7 @@ impl Registry {
             settings: RwLock::new(parts.settings.clone()),
             name: OnceLock::new(),
             started: parts.clock.now(),
+            states: States::default(),
             delays: (0..parts.settings.threads.max(1)).map(|_| Arc::default()).collect(),
             parts,
         })
@@ -105,6 +107,7 @@ impl Registry {
                 .and_then(|shared| shared.remote.as_ref())
                 .map(|remote| remote.stats().figures()),
             loop_delay: Histogram::of(self.delays.iter().map(|delay| &**delay)),
+            conditions: self.states.figures(),
             log: logger.as_ref().map(|logger| logger.figures()).unwrap_or_default(),
             tracing: shared
                 .and_then(|shared| shared.tracing.as_ref())

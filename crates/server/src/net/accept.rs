@@ -1,12 +1,15 @@
 //! Accepting connections.
 
 use std::{
-    future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc, time::Duration,
+    cell::Cell, future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc,
+    time::Duration,
 };
 
 use rustix::net::{SocketFlags, acceptfrom_with};
+use tokio::sync::Notify;
 
 use super::{
+    descriptors,
     listen::Listener,
     reactor::{READ, Reactor, Registered},
     stream::{Kind, Stream},
@@ -15,6 +18,21 @@ use super::{
 /// After `accept` failed for want of descriptors or memory, how long to leave the queue to the
 /// kernel.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether a listener is to be closed while its face goes on.
+#[derive(Default)]
+pub(crate) struct Closing {
+    closed: Cell<bool>,
+    told: Notify,
+}
+
+impl Closing {
+    /// The listener takes what has come so far, and is closed then.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.told.notify_one();
+    }
+}
 
 /// Where connections of one address come in, on a worker's own runtime.
 pub(crate) struct Acceptor {
@@ -68,10 +86,35 @@ impl Acceptor {
                     poll_fn(|cx| self.registered.source.poll(READ, cx)).await;
                 }
                 Err(error) if connection_failed(&error) => {}
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(error) => {
+                    descriptors::failed(&error);
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
             // A flood of connections leaves others their turn.
             tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// The next connection; None: the listener is to be closed, and no connection is left in it,
+    /// which the system would reset.
+    pub(crate) async fn next_until(
+        &self,
+        closing: &Closing,
+    ) -> Option<(Stream, Option<SocketAddr>)> {
+        if !closing.closed.get() {
+            tokio::select! {
+                biased;
+                () = closing.told.notified() => {}
+                accepted = self.next() => return Some(accepted),
+            }
+        }
+        loop {
+            match self.accept() {
+                Ok(accepted) => return Some(accepted),
+                Err(error) if connection_failed(&error) => {}
+                Err(_) => return None,
+            }
         }
     }
 

@@ -48,6 +48,14 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
+    /// Its address.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        Ok(match self {
+            Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?),
+            Listener::Unix(_, path) => Address::Unix(path.clone()),
+        })
+    }
+
     /// Its address as clients are told it.
     pub(crate) fn name(&self) -> io::Result<String> {
         Ok(match self {
@@ -70,6 +78,24 @@ pub(crate) struct Manner {
     pub(crate) sndbuf: usize,
     /// Connections the kernel keeps waiting, for each.
     pub(crate) backlog: i32,
+    /// Another listener of this process has the port, at an address that covers this one or is
+    /// covered by it.
+    pub(crate) shared: bool,
+}
+
+/// Whether one of the open listeners has the port of a wanted one, as [`Manner::shared`] says.
+pub(crate) fn shares_port<'a>(
+    wanted: &Listen,
+    mut open: impl Iterator<Item = &'a Address>,
+) -> bool {
+    let Listen::Tcp(wanted) = wanted else { return false };
+    open.any(|open| match open {
+        Address::Tcp(open) => {
+            let any = open.ip().is_unspecified() || wanted.ip().is_unspecified();
+            open.port() == wanted.port() && open.ip() != wanted.ip() && any
+        }
+        _ => false,
+    })
 }
 
 /// A listener of every address for every one of `workers`. The first of each address takes the
@@ -117,7 +143,9 @@ pub(crate) fn remove<'a>(addresses: impl IntoIterator<Item = &'a Address>) {
 }
 
 fn bind_tcp(wanted: SocketAddr, bound: &mut Bound, manner: Manner) -> io::Result<()> {
-    free(wanted, Type::STREAM)?;
+    if !manner.shared {
+        free(wanted, Type::STREAM)?;
+    }
     let mut address = wanted;
     for listeners in &mut bound.workers {
         let socket = socket(address, Type::STREAM)?;
@@ -269,7 +297,7 @@ fn socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
 mod tests {
     use super::*;
 
-    const MANNER: Manner = Manner { sndbuf: 0, backlog: 8 };
+    const MANNER: Manner = Manner { sndbuf: 0, backlog: 8, shared: false };
 
     fn unix(path: &Path) -> [Listen; 1] {
         [Listen::Unix { path: path.to_owned(), mode: 0o750 }]

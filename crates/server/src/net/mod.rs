@@ -3,6 +3,8 @@
 
 pub(crate) mod accept;
 pub(crate) mod conns;
+pub(crate) mod descriptors;
+pub(crate) mod face_name;
 pub(crate) mod inherited;
 pub(crate) mod listen;
 pub(crate) mod out;

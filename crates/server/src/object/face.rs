@@ -21,7 +21,7 @@ use super::{
 use crate::{
     clock::Ms,
     net::{
-        accept::Acceptor,
+        accept::{Acceptor, Closing},
         conns::{Conns, Group},
         stream::Stream,
         tls::Configs,
@@ -113,6 +113,11 @@ impl<F: Face> FaceAcceptor<F> {
         acceptor
     }
 
+    /// The face whose clients it admits.
+    pub(crate) fn face(&self) -> &Rc<F> {
+        &self.face
+    }
+
     /// Takes over the face's limits where they have changed (by a reload, by Redis's CONFIG SET),
     /// and has every connection compute its deadline anew.
     fn follow_limits(&self) -> Limits {
@@ -133,10 +138,14 @@ impl<F: Face> FaceAcceptor<F> {
         self.face.shared().clients().look_again();
     }
 
-    /// Lets clients in until the task is ended.
-    pub(crate) async fn accept(self: Rc<Self>, acceptor: Acceptor, tls: bool) {
-        loop {
-            let (stream, address) = acceptor.next().await;
+    /// Lets clients in until the task is ended, or the listener closed.
+    pub(crate) async fn accept(
+        self: Rc<Self>,
+        acceptor: Acceptor,
+        tls: bool,
+        closing: Rc<Closing>,
+    ) {
+        while let Some((stream, address)) = acceptor.next_until(&closing).await {
             let local = acceptor.local(&stream);
             let announces = |address: &SocketAddr| self.face.shared().announces(address.ip());
             if let Some(address) = address.filter(announces) {

@@ -15,7 +15,7 @@ use larder_proto::http::{DecodedPath, path::names_file};
 use tokio::time::Instant;
 
 use super::{OriginError, Request, Response, due, files::Files};
-use crate::settings::TreeSettings;
+use crate::settings::{ErrorPages, TreeSettings};
 
 const ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
 const SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
@@ -123,7 +123,7 @@ impl Accel {
             Some((root, name)) => root.files.respond(&name, &wanted.method, &wanted.headers)?,
             None => {
                 self.print(&named);
-                Response::status(404, &wanted.method)
+                Response::status(404, &wanted.method, &ErrorPages::default())
             }
         };
         merge(&response.headers, &mut file);

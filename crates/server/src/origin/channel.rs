@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::connect::dial;
-use crate::settings::OriginSettings;
+use crate::{net::descriptors, settings::OriginSettings};
 
 /// An open socket.
 #[derive(Debug)]
@@ -40,10 +40,10 @@ impl Channel {
         limit: Option<Instant>,
     ) -> io::Result<(Channel, SocketAddr)> {
         let Some(path) = &settings.socket else {
-            let (tcp, peer) = dial(settings, limit).await?;
+            let (tcp, peer) = dial(settings, limit).await.inspect_err(descriptors::failed)?;
             return Ok((Channel::Tcp(tcp), peer));
         };
-        let unix = UnixStream::connect(path).await?;
+        let unix = UnixStream::connect(path).await.inspect_err(descriptors::failed)?;
         Ok((Channel::Unix(unix), SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)))
     }
 

@@ -1,9 +1,10 @@
 //! Answers made here, for paths that lead to no file.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 
 use super::{Body, Response};
+use crate::settings::{ErrorPages, Fault};
 
 impl Response {
     /// An answer without an origin.
@@ -20,12 +21,22 @@ impl Response {
         }
     }
 
-    /// A status, and a line of text that says it.
-    pub(super) fn status(status: u16, method: &Method) -> Response {
-        let phrase = StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason());
-        let text = Bytes::from(format!("{status} {}\n", phrase.unwrap_or("Error")));
+    /// A status, with the page that says it.
+    pub(super) fn status(status: u16, method: &Method, pages: &ErrorPages) -> Response {
+        let why = match status {
+            403 => "this may not be read",
+            404 => "there is nothing at this address",
+            405 => "this method is not served here",
+            412 => "the condition of the request does not hold",
+            _ => "this is not served",
+        };
+        // The page may be stored, and then answers more than one request: it has no reference.
+        let (media_type, text) = pages.page(&Fault { status, why, reference: None });
+        let text = Bytes::from(text);
         let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        if let Ok(media_type) = HeaderValue::from_str(&media_type) {
+            headers.insert(header::CONTENT_TYPE, media_type);
+        }
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
         let body = if *method == Method::HEAD { Body::empty() } else { Body::ready(text) };
         Response::local(status, headers, body)

@@ -58,7 +58,10 @@ pub(crate) enum Again {
 pub(crate) struct Failure {
     pub(crate) cause: ErrorCause,
     pub(crate) status: u16,
+    /// For visitors.
     pub(crate) why: &'static str,
+    /// For the operator.
+    pub(crate) detail: Option<String>,
 }
 
 impl Failure {
@@ -70,7 +73,12 @@ impl Failure {
             408 => "the request took too long",
             _ => "the site behind this cache could not be reached or did not answer correctly",
         };
-        Self { cause: ErrorCause::Disconnected, status: error.status(), why }
+        Self {
+            cause: ErrorCause::Disconnected,
+            status: error.status(),
+            why,
+            detail: Some(error.to_string()),
+        }
     }
 }
 

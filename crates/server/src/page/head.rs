@@ -76,15 +76,6 @@ pub(crate) fn title_case(name: &str) -> String {
         .collect()
 }
 
-/// The reason phrase of a status (RFC 9110 section 15); empty when it has none.
-pub(crate) fn phrase(status: u16) -> &'static str {
-    if status == 413 {
-        // As RFC 9110 names it; the library still has the older phrase.
-        return "Content Too Large";
-    }
-    http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()).unwrap_or("")
-}
-
 /// A head without its Content-Length: framing is written for each client.
 pub(crate) fn without_length(head: &[u8]) -> Vec<u8> {
     without(head, &["content-length"])

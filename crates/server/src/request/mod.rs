@@ -1,6 +1,7 @@
 //! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for
 //! the one that has.
 
+pub(crate) mod errors;
 pub(crate) mod journal;
 pub(crate) mod limits;
 pub(crate) mod pages;
@@ -10,7 +11,7 @@ pub(crate) mod route;
 pub(crate) mod stalls;
 
 use std::{
-    cell::Cell,
+    cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
     rc::Rc,
     sync::atomic::Ordering,
@@ -47,6 +48,8 @@ pub(crate) struct RequestStats {
     pub(crate) software: Cell<Option<Software>>,
     /// The value of Vary of an answer for which only others were stored.
     pub(crate) varies: Cell<Option<Vec<u8>>>,
+    /// Names the answer in the log, where it is an error of our own.
+    pub(crate) reference: OnceCell<Box<str>>,
     /// The outcome that a miss is counted as.
     pub(crate) miss: Cell<Option<Outcome>>,
     /// The outcome that it was counted as; None: it is not counted yet.

@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -25,6 +25,7 @@ use crate::{
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
+        errors::Errors,
         limits::Limits,
         purge::{self, Purger},
         stalls::Stalls,
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// The latest purges.
     pub(crate) purges: purge::History,
+    /// The latest errors of our own.
+    pub(crate) errors: Errors,
     /// Why requests were not answered from memory.
     pub(crate) findings: Findings,
     /// Where requests are shown as they end; set before the workers start, where there is an admin
@@ -67,8 +70,8 @@ pub(crate) struct Shared {
     pub(crate) live: OnceLock<Arc<LiveLog>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,
-    /// The first port of HTTPS; set before the workers start, where it is served.
-    pub(crate) https_port: OnceLock<u16>,
+    /// The first port of HTTPS; 0: it is not served.
+    pub(crate) https_port: AtomicU16,
     /// Open challenges of ACME.
     pub(crate) acme: Arc<Acme>,
     /// Makes the compressed forms of pages.
@@ -100,10 +103,11 @@ impl Shared {
             tracing,
             groups: Groups::default(),
             purges: purge::History::default(),
+            errors: Errors::default(),
             findings: Findings::default(),
             live: OnceLock::new(),
             remote,
-            https_port: OnceLock::new(),
+            https_port: AtomicU16::new(0),
             acme: Arc::default(),
             compressor: Compressor::default(),
             watcher: Watcher::new(),
@@ -181,10 +185,9 @@ impl Config {
         let (hit_lines, http2) = (HitLines::new(http), Arc::new(http.http2_limits()));
         let http3 = Arc::new(http.http3_limits());
         let speaks_http3 = settings.https.as_ref().is_some_and(|https| https.http3);
-        let alt_svc = shared
-            .https_port
-            .get()
-            .filter(|_| speaks_http3)
+        let port = shared.https_port.load(Ordering::Relaxed);
+        let alt_svc = (speaks_http3 && port > 0)
+            .then_some(port)
             .map(|port| format!("h3=\":{port}\"; ma={ALTERNATIVE_SECONDS}"));
         let first = |https: &HttpsSettings| https.redirect || https.acme.is_some();
         let looks_first = settings.https.as_ref().is_some_and(first)

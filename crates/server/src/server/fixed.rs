@@ -1,19 +1,24 @@
 //! The settings whose change needs a restart.
 
-use std::net::SocketAddr;
+use crate::settings::{HttpsSettings, MemcachedSettings, RedisSettings, Settings};
 
-use crate::settings::{FaceTls, Listen, MemcachedSettings, RedisSettings, Settings};
-
-/// The first changed setting that needs a restart.
-pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
-    let changed = [
-        ("memory", new.memory != old.memory),
+/// All changed settings that need a restart. `memory`: that of the start.
+pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let http3 = |settings: &Settings| settings.https.as_ref().is_some_and(|https| https.http3);
+    let https_listen = |settings: &Settings| {
+        settings.https.as_ref().map(|https| https.listen.clone()).unwrap_or_default()
+    };
+    let orders = |https: &Option<HttpsSettings>| https.as_ref().is_some_and(|h| h.acme.is_some());
+    let mut changed = vec![
+        ("memory (above that of the start)", new.memory > memory),
         ("user and group", new.identity != old.identity),
         ("control", new.control != old.control),
         ("threads", new.threads != old.threads),
-        ("http.listen", new.http.listen != old.http.listen),
-        ("https.listen", https_listen(new) != https_listen(old)),
+        ("whether pages are served", new.serves_pages() != old.serves_pages()),
         ("https.http3", http3(new) != http3(old)),
+        // Connections of HTTP/3 have no socket of their own that could outlive the listener.
+        ("https.listen beside http3", http3(new) && https_listen(new) != https_listen(old)),
+        ("acme without https at the start", old.https.is_none() && orders(&new.https)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
         ("http.access_log, on or off", new.access_log.is_some() != old.access_log.is_some()),
@@ -22,57 +27,38 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("tracing", new.tracing != old.tracing),
         ("remote", new.remote != old.remote),
     ];
-    let by_face = match (&old.memcached, &new.memcached) {
-        (None, None) => None,
-        (Some(old), Some(new)) => fixed_memcached(old, new),
-        _ => Some("memcached.listen"),
-    };
-    let by_redis = match (&old.redis, &new.redis) {
-        (None, None) => None,
-        (Some(old), Some(new)) => fixed_redis(old, new),
-        _ => Some("redis.listen"),
-    };
-    let by_admin = match (&old.admin, &new.admin) {
-        (None, None) => None,
-        (Some(old), Some(new)) => first(&[
-            ("admin.listen", new.listen != old.listen),
-            ("admin.tls.listen", tls_listen(&new.tls) != tls_listen(&old.tls)),
+    match (&old.memcached, &new.memcached) {
+        (None, None) => {}
+        (Some(old), Some(new)) => changed.extend(fixed_memcached(old, new)),
+        _ => changed.push(("whether memcached is served", true)),
+    }
+    match (&old.redis, &new.redis) {
+        (None, None) => {}
+        (Some(old), Some(new)) => changed.extend(fixed_redis(old, new)),
+        _ => changed.push(("whether redis is served", true)),
+    }
+    match (&old.admin, &new.admin) {
+        (None, None) => {}
+        (Some(old), Some(new)) => changed.extend([
             ("admin.connections", new.connections != old.connections),
             ("admin.name", new.name != old.name),
         ]),
-        _ => Some("admin.listen"),
-    };
-    first(&changed).or(by_face).or(by_redis).or(by_admin)
+        _ => changed.push(("whether admin is served", true)),
+    }
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }
 
-fn https_listen(settings: &Settings) -> Option<&[SocketAddr]> {
-    settings.https.as_ref().map(|https| &https.listen[..])
-}
-
-fn tls_listen(tls: &Option<FaceTls>) -> Option<&[Listen]> {
-    tls.as_ref().map(|tls| &tls.listen[..])
-}
-
-fn http3(settings: &Settings) -> bool {
-    settings.https.as_ref().is_some_and(|https| https.http3)
-}
-
-fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {
-    first(&[
-        ("memcached.listen", new.listen != old.listen),
-        ("memcached.tls.listen", tls_listen(&new.tls) != tls_listen(&old.tls)),
-        ("memcached.udp", new.udp != old.udp),
+fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 4] {
+    [
         ("memcached.item_size", new.item_size != old.item_size),
         ("memcached.backlog", new.backlog != old.backlog),
         ("memcached.no_evictions", new.no_evictions != old.no_evictions),
         ("memcached.floor and memcached.ceiling", new.share != old.share),
-    ])
+    ]
 }
 
-fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> Option<&'static str> {
-    first(&[
-        ("redis.listen", new.listen != old.listen),
-        ("redis.tls.listen", tls_listen(&new.tls) != tls_listen(&old.tls)),
+fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> [(&'static str, bool); 7] {
+    [
         ("redis.proxies", new.proxies != old.proxies),
         ("redis.databases", new.databases != old.databases),
         ("redis.item_size", new.item_size != old.item_size),
@@ -80,9 +66,5 @@ fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> Option<&'static str>
         ("redis.share_memcached", new.share_memcached != old.share_memcached),
         ("redis.no_evictions", new.no_evictions != old.no_evictions),
         ("redis.floor and redis.ceiling", new.share != old.share),
-    ])
-}
-
-fn first(changed: &[(&'static str, bool)]) -> Option<&'static str> {
-    changed.iter().find(|(_, changed)| *changed).map(|(name, _)| *name)
+    ]
 }

@@ -34,6 +34,7 @@ fn site(hosts: &[&str]) -> Site {
         remote: true,
         client_auth: None,
         debug: Permission::default(),
+        error_pages: Arc::default(),
         defaults: Arc::default(),
         rules: Vec::new(),
     }

@@ -1,8 +1,8 @@
 //! A directory whose files are served, alone or beside an application.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use super::Glob;
+use super::{ErrorPages, Glob};
 
 /// A tree of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct TreeSettings {
     pub expires: Vec<(Glob, u32)>,
     /// A directory without an index answers with a list of what it has.
     pub listing: bool,
+    /// Pages for paths that lead to no file.
+    pub error_pages: Arc<ErrorPages>,
 }
 
 /// A place to look at for a path.

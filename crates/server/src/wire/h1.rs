@@ -7,8 +7,8 @@ use larder_proto::{
 
 use crate::{
     clock::Ms,
-    page::{answer::has_body, head},
-    settings::HttpSettings,
+    page::answer::has_body,
+    settings::{HttpSettings, phrase},
     wire::{meta, meta::ResponseMeta},
 };
 
@@ -36,7 +36,7 @@ impl HeadWriter<'_> {
 
     /// The fields of a stored head under another status, but for those that `without` names.
     pub(crate) fn stored_as(&mut self, status: u16, head: &[u8], without: impl Fn(&str) -> bool) {
-        self.status(status, head::phrase(status));
+        self.status(status, phrase(status));
         let Some((_, lines)) = split_head(head) else { return };
         for line in lines.split_inclusive(|&b| b == b'\n') {
             let name = line.split(|&b| b == b':').next().unwrap_or_default();
@@ -177,6 +177,8 @@ pub(crate) struct OwnAnswer<'a> {
     pub(crate) location: Option<&'a str>,
     /// Seconds after which the client may ask again; None: the usual ones of the status.
     pub(crate) retry_after: Option<u64>,
+    /// Names the answer in the log, where it is an error.
+    pub(crate) reference: Option<&'a str>,
     /// The value of `Strict-Transport-Security`, for a client whose way here is secure.
     pub(crate) hsts: Option<&'a str>,
     pub(crate) version: Version,
@@ -190,7 +192,7 @@ impl OwnAnswer<'_> {
     /// Appends the whole answer.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut head = HeadWriter(out);
-        head.status(self.status, head::phrase(self.status));
+        head.status(self.status, phrase(self.status));
         head.line("Date", &date::format(self.now / 1000));
         head.line("Server", b"larder");
         if let Some(location) = self.location {
@@ -198,6 +200,9 @@ impl OwnAnswer<'_> {
         }
         if matches!(self.status, 429 | 503) {
             head.number("Retry-After", self.retry_after.unwrap_or(RETRY_AFTER));
+        }
+        if let Some(reference) = self.reference {
+            head.line("Larder-Reference", reference.as_bytes());
         }
         if let Some(hsts) = self.hsts {
             head.line("Strict-Transport-Security", hsts.as_bytes());

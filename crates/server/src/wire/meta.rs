@@ -4,8 +4,8 @@ use http::HeaderMap;
 use larder_proto::rules::{CacheStatus, strip};
 
 use crate::{
-    page::head::{phrase, title_case},
-    settings::HttpSettings,
+    page::head::title_case,
+    settings::{HttpSettings, phrase},
     wire::h1::HeadWriter,
 };
 

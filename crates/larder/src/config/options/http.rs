@@ -1,5 +1,6 @@
 //! Options of `[http]` and of its tables.
 
+use super::site::ERROR_PAGES;
 use super::{DAY, Kind, MIB, Opt, Section, TIB, ceiling, floor, list, opt, required};
 
 pub(super) const HTTP: &[Opt] = &[
@@ -71,6 +72,7 @@ pub(super) const HTTP: &[Opt] = &[
          that the process may have. The least used are closed. 0: every request opens its file, and \
          stores it for `check`.",
     ),
+    ERROR_PAGES,
     floor("Part of `memory` reserved for pages: objects do not evict them from it."),
     ceiling("Greatest part of `memory` for pages."),
 ];

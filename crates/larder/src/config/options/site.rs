@@ -3,6 +3,18 @@
 use super::https::{CLIENT_CA, CLIENT_CERTIFICATE, CLIENT_CRL};
 use super::{Kind, Opt, Section, TIB, YEAR, list, opt, required};
 
+/// Pages for errors of Larder's own.
+pub(super) const ERROR_PAGES: Opt = list(
+    "error_pages",
+    Kind::ErrorPage,
+    "",
+    "Pages for errors and refusals that Larder answers with itself, by status: `{ 404 = \"404.html\", \
+     502 = \"502.html\", 5xx = \"error.html\" }`; the narrowest counts. Those of a site are before \
+     those of `[http]`, which are for every site. `{{status}}`, `{{reason}}` and `{{reference}}` in a \
+     page are filled in; the reference finds the request again (`larder why`). Errors of the origin \
+     stay as they are. Read at the start and by a reload. Default: a plain page.",
+);
+
 pub(super) const SITE: &[Opt] = &[
     list(
         "hosts",
@@ -44,6 +56,7 @@ pub(super) const SITE: &[Opt] = &[
         "Clients whose requests with `Larder-Debug` get an explanation of the answer. Default: \
          none.",
     ),
+    ERROR_PAGES,
     opt("rule", Kind::Tables(Section::Rule), "", "Settings for some of the requests; see Rules."),
 ];
 

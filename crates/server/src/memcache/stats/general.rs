@@ -62,6 +62,7 @@ pub(super) fn stored(shared: &Shared) -> NamespaceStats {
         deleted: now.deleted - before.deleted,
         evictions: now.evictions - before.evictions,
         evicted_unfetched: now.evicted_unfetched - before.evicted_unfetched,
+        evicted_recent: now.evicted_recent - before.evicted_recent,
         expired: now.expired - before.expired,
         expired_unfetched: now.expired_unfetched - before.expired_unfetched,
         flushed: now.flushed - before.flushed,

@@ -43,7 +43,7 @@ use super::{
     tree::{Asked, Found, Script},
     upload::{Progress, Upload},
 };
-use crate::settings::{FastCgiSettings, OriginSettings};
+use crate::settings::{ErrorPages, FastCgiSettings, OriginSettings};
 
 /// Limits of a head; the same as for HTTP origins.
 const HEAD: HeadLimits = HeadLimits { bytes: 64 << 10, fields: 256 };
@@ -110,9 +110,9 @@ impl FastCgi {
                 }
                 Some(Found::File(name)) => return Ok(self.file(&name, &request)?),
                 // Beside scripts there are none.
-                Some(Found::Listing(_)) => return Ok(Response::status(404, &request.method)),
+                Some(Found::Listing(_)) => return Ok(self.status(404, &request.method)),
                 Some(Found::Status(status)) => {
-                    return Ok(Response::status(status, &request.method));
+                    return Ok(self.status(status, &request.method));
                 }
             };
             let body = std::mem::replace(&mut request.body, RequestBody::Empty);
@@ -142,10 +142,17 @@ impl FastCgi {
         files.find(Some(&self.settings.split_path), asked).map(Some)
     }
 
+    fn status(&self, status: u16, method: &Method) -> Response {
+        match &self.files {
+            Some(files) => files.status(status, method),
+            None => Response::status(status, method, &ErrorPages::default()),
+        }
+    }
+
     fn file(&self, name: &[u8], request: &Request) -> Result<Response, OriginError> {
         match &self.files {
             Some(files) => files.respond(name, &request.method, &request.headers),
-            None => Ok(Response::status(404, &request.method)),
+            None => Ok(self.status(404, &request.method)),
         }
     }
 

@@ -162,6 +162,7 @@ mod tests {
             check: 1,
             expires: Vec::new(),
             listing: false,
+            error_pages: Default::default(),
         };
         let settings = FastCgiSettings {
             tree: Some(tree.into()),

@@ -20,10 +20,10 @@ impl Files {
         let page = match entries {
             Ok(entries) => Bytes::from(page(name, &entries)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(Response::status(403, method));
+                return Ok(self.status(403, method));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Response::status(404, method));
+                return Ok(self.status(404, method));
             }
             Err(error) => return Err(OriginError::Local(error)),
         };

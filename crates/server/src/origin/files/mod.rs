@@ -71,13 +71,18 @@ impl Files {
             Found::File(name) => self.respond(&name, &request.method, &request.headers),
             Found::Listing(name) => match request.method {
                 Method::GET | Method::HEAD => self.list(&name, &request.method),
-                _ => Ok(Response::status(405, &request.method)),
+                _ => Ok(self.status(405, &request.method)),
             },
             Found::Directory => Ok(Response::moved_to_directory(visited, query)),
-            Found::Status(status) => Ok(Response::status(status, &request.method)),
+            Found::Status(status) => Ok(self.status(status, &request.method)),
             // Without scripts there is none.
-            Found::Script(_) => Ok(Response::status(404, &request.method)),
+            Found::Script(_) => Ok(self.status(404, &request.method)),
         }
+    }
+
+    /// A status, with the page that says it.
+    pub(super) fn status(&self, status: u16, method: &Method) -> Response {
+        Response::status(status, method, &self.tree.error_pages)
     }
 
     /// See [`tree::find`].
@@ -97,7 +102,7 @@ impl Files {
         headers: &HeaderMap,
     ) -> Result<Response, OriginError> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut refused = Response::status(405, method);
+            let mut refused = self.status(405, method);
             refused.headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Ok(refused);
         }
@@ -106,11 +111,11 @@ impl Files {
         let found = match tree::open(&self.tree, name) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(Response::status(403, method));
+                return Ok(self.status(403, method));
             }
             Err(error) => return Err(OriginError::Local(error)),
         };
-        let Some(found) = found else { return Ok(Response::status(404, method)) };
+        let Some(found) = found else { return Ok(self.status(404, method)) };
         let mut forms = form::open(found).map_err(OriginError::Local)?;
         let varies = forms.len() > 1;
         let sizes = forms.iter().map(|form| (form.coding, form.version.size));
@@ -131,7 +136,7 @@ impl Files {
             Precondition::NotModified => {
                 return Ok(Response::local(304, headers, Body::empty()));
             }
-            Precondition::Failed => return Ok(Response::status(412, method)),
+            Precondition::Failed => return Ok(self.status(412, method)),
             Precondition::Full => {
                 let applies = range_applies(&view, &meta, Some(etag.as_bytes()));
                 known.range().filter(|_| applies && *method == Method::GET)

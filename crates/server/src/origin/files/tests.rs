@@ -22,6 +22,7 @@ fn files(root: &Path) -> Files {
         check: 1,
         expires: Vec::new(),
         listing: false,
+        error_pages: Default::default(),
     }))
 }
 

@@ -45,6 +45,7 @@ fn tree(root: &Path, try_files: &[&str]) -> TreeSettings {
         check: 1,
         expires: Vec::new(),
         listing: false,
+        error_pages: Default::default(),
     }
 }
 

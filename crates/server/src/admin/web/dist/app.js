@@ -669,7 +669,7 @@ var Advice = class {
   }
 };
 function hints(span) {
-  const found = [originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
+  const found = [reload, descriptors, originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
   return worstFirst([...found, ...causes(span)]);
 }
 function causes({ now }) {
@@ -686,6 +686,24 @@ function causes({ now }) {
 function worstFirst(list) {
   const order = ["bad", "warn", "info", "calm"];
   return list.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+}
+function reload({ now }) {
+  if (!now.conditions?.reload_failed) return null;
+  return {
+    level: "bad",
+    title: "The last reload failed",
+    advice: "The configuration in use is an older one. larder check says what is wrong with the file; standard error of the server has the reason too.",
+    docs: "docs/operations.md, “Change the configuration while it runs”"
+  };
+}
+function descriptors({ now }) {
+  if (!now.conditions?.descriptors_short) return null;
+  return {
+    level: "bad",
+    title: "No descriptor is left",
+    advice: "New connections wait and files cannot be opened. Raise ulimit -n (LimitNOFILE of the service), or lower http.limits.connections.",
+    docs: "docs/operations.md, “What happens at each limit”"
+  };
 }
 function originFailures({ now, then }) {
   let worst = null;
@@ -734,11 +752,11 @@ function memory({ now, then, seconds: seconds2 }) {
     0
   );
   const full = share(now.memory.used, now.memory.budget);
-  if (!(full > 0.9) || evicted / seconds2 < 1) return null;
+  if (!now.conditions?.memory_short && (!(full > 0.9) || evicted / seconds2 < 1)) return null;
   return {
     level: "warn",
     title: "Memory is full",
-    advice: `${percent(full)} of ${bytes(now.memory.budget)} is used and ${rate(evicted / seconds2)} entries are evicted before they expire. If the hit ratio is low, raise memory; it can be used in full.`,
+    advice: `${percent(full)} of ${bytes(now.memory.budget)} is used and ${rate(evicted / seconds2)} entries are evicted before they expire. ${now.conditions?.memory_short ? "Some were read in the last minute: more memory gives more hits." : "If the hit ratio is low, raise memory; it can be used in full."}`,
     docs: "docs/configuration.md, “Top level”"
   };
 }
@@ -1846,6 +1864,53 @@ function memory2() {
   };
   return { element: made.element, update };
 }
+function appState(app) {
+  if (app.failing > 0) return "failing";
+  if (app.processes === 0) return "down";
+  return app.waiting > app.processes ? "queue" : "up";
+}
+function apps() {
+  const made = panel("apps", "Applications");
+  made.element.hidden = true;
+  const table = new Table(
+    "Applications",
+    [
+      { head: "Application", kind: "text", cell: (row2) => row2.name },
+      { head: "State", meaning: "up: it answers; queue: more requests wait than it has processes; down: no process runs; failing: its processes end again and again", kind: "text", cell: (row2) => row2.state, mark: (row2) => row2.state === "up" ? "" : "bad" },
+      { head: "Processes", meaning: "that run, of those that are wanted", kind: "n", cell: (row2) => row2.processes },
+      { head: "Waiting", meaning: "requests sent to it whose answer has not begun", kind: "n", cell: (row2) => count(row2.waiting) },
+      { head: "Requests", kind: "n", cell: (row2) => rate(row2.rate) },
+      { head: "Restarts", meaning: "processes that ended by themselves and were started again", kind: "n", cell: (row2) => count(row2.restarts), mark: (row2) => row2.restarts > 0 ? "bad" : "" },
+      { head: "Replaced", meaning: "processes that were replaced by a reload, their age or a number of requests", kind: "n", cell: (row2) => count(row2.replaced), minor: true },
+      { head: "Failed starts", kind: "n", cell: (row2) => count(row2.failures), mark: (row2) => row2.failures > 0 ? "bad" : "", minor: true },
+      { head: "Memory", meaning: "resident memory of its processes", kind: "n", cell: (row2) => bytes(row2.memory) },
+      { head: "Last end", meaning: "why a process ended last", kind: "text", cell: (row2) => row2.reason, minor: true }
+    ],
+    (row2) => row2.name,
+    "No applications."
+  );
+  made.body.append(table.element);
+  const update = ({ now, then, seconds: seconds2 }) => {
+    made.element.hidden = (now.apps ?? []).length === 0;
+    const rows = (now.apps ?? []).map((app) => {
+      const old = named(then?.apps, app.name);
+      return {
+        name: app.name,
+        state: appState(app),
+        processes: `${count(app.processes)} / ${count(app.wanted)}`,
+        waiting: app.waiting,
+        rate: share(app.requests - (old?.requests ?? 0), seconds2),
+        restarts: app.restarts - (old?.restarts ?? 0),
+        replaced: app.replaced - (old?.replaced ?? 0),
+        failures: app.failures - (old?.failures ?? 0),
+        memory: app.memory,
+        reason: app.reason ?? "–"
+      };
+    });
+    table.update(rows.slice(0, 100));
+  };
+  return { element: made.element, update };
+}
 function remote2() {
   const made = panel("remote", "Remote servers");
   made.element.hidden = true;
@@ -2050,17 +2115,17 @@ var inspect = inspector((url) => purge.offer(url));
 var tail = log((url) => inspect.open(url));
 var hotUrls = urls((url) => inspect.open(url));
 var hotKeys = keys(() => ["memcached", "redis"].filter((face) => recent.now !== null && recent.now[face] !== null));
-var follows = [sites(), misses(), origins(), memory2(), objects(), remote2()];
+var follows = [sites(), misses(), origins(), memory2(), objects(), remote2(), apps()];
 var range = choice("Time shown in charts", RANGES, "300", (value) => axis.setRange(Number(value)));
 var look = choice("Time counted in tables", LOOKS, "minute", () => showTables());
 function build() {
   byId("ranges").append(range.element);
   byId("looks").append(look.element);
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
-  const [sites2, misses2, origins2, memory3, objects2, remote3] = follows.map((panel2) => panel2.element);
+  const [sites2, misses2, origins2, memory3, objects2, remote3, apps2] = follows.map((panel2) => panel2.element);
   const columns = [
     [sites2, misses2, hotUrls.element, remote3],
-    [origins2, memory3, objects2, hotKeys.element, purge.element]
+    [origins2, apps2, memory3, objects2, hotKeys.element, purge.element]
   ];
   for (const column2 of columns) {
     byId("panels").append(h("div", { class: "column" }, ...column2.map((element) => element ?? null)));

@@ -65,7 +65,7 @@ export class Advice {
 
 /** The advice for a span, worst first. */
 export function hints(span: Span): Hint[] {
-    const found = [originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
+    const found = [reload, descriptors, originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
         .map((rule) => rule(span))
         .filter((hint): hint is Hint => hint !== null);
     return worstFirst([...found, ...causes(span)]);
@@ -87,6 +87,26 @@ function causes({ now }: Span): Hint[] {
 function worstFirst(list: Hint[]): Hint[] {
     const order = ['bad', 'warn', 'info', 'calm'];
     return list.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+}
+
+function reload({ now }: Span): Hint | null {
+    if (!now.conditions?.reload_failed) return null;
+    return {
+        level: 'bad',
+        title: 'The last reload failed',
+        advice: 'The configuration in use is an older one. larder check says what is wrong with the file; standard error of the server has the reason too.',
+        docs: 'docs/operations.md, “Change the configuration while it runs”',
+    };
+}
+
+function descriptors({ now }: Span): Hint | null {
+    if (!now.conditions?.descriptors_short) return null;
+    return {
+        level: 'bad',
+        title: 'No descriptor is left',
+        advice: 'New connections wait and files cannot be opened. Raise ulimit -n (LimitNOFILE of the service), or lower http.limits.connections.',
+        docs: 'docs/operations.md, “What happens at each limit”',
+    };
 }
 
 function originFailures({ now, then }: Span): Hint | null {
@@ -139,11 +159,11 @@ function memory({ now, then, seconds }: Span): Hint | null {
         0,
     );
     const full = share(now.memory.used, now.memory.budget);
-    if (!(full > 0.9) || evicted / seconds < 1) return null;
+    if (!now.conditions?.memory_short && (!(full > 0.9) || evicted / seconds < 1)) return null;
     return {
         level: 'warn',
         title: 'Memory is full',
-        advice: `${f.percent(full)} of ${f.bytes(now.memory.budget)} is used and ${f.rate(evicted / seconds)} entries are evicted before they expire. If the hit ratio is low, raise memory; it can be used in full.`,
+        advice: `${f.percent(full)} of ${f.bytes(now.memory.budget)} is used and ${f.rate(evicted / seconds)} entries are evicted before they expire. ${now.conditions?.memory_short ? 'Some were read in the last minute: more memory gives more hits.' : 'If the hit ratio is low, raise memory; it can be used in full.'}`,
         docs: 'docs/configuration.md, “Top level”',
     };
 }

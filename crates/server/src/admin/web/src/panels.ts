@@ -250,6 +250,70 @@ interface RemoteRow {
     dropped: number;
 }
 
+interface AppRow {
+    name: string;
+    state: string;
+    processes: string;
+    waiting: number;
+    rate: number;
+    restarts: number;
+    replaced: number;
+    failures: number;
+    memory: number;
+    reason: string;
+}
+
+/** Whether an application answers. */
+export function appState(app: { failing: number; processes: number; waiting: number }): string {
+    if (app.failing > 0) return 'failing';
+    if (app.processes === 0) return 'down';
+    return app.waiting > app.processes ? 'queue' : 'up';
+}
+
+/** Applications that Larder runs; hidden while there are none. */
+export function apps(): Follows {
+    const made = panel('apps', 'Applications');
+    made.element.hidden = true;
+    const table = new Table<AppRow>(
+        'Applications',
+        [
+            { head: 'Application', kind: 'text', cell: (row) => row.name },
+            { head: 'State', meaning: 'up: it answers; queue: more requests wait than it has processes; down: no process runs; failing: its processes end again and again', kind: 'text', cell: (row) => row.state, mark: (row) => (row.state === 'up' ? '' : 'bad') },
+            { head: 'Processes', meaning: 'that run, of those that are wanted', kind: 'n', cell: (row) => row.processes },
+            { head: 'Waiting', meaning: 'requests sent to it whose answer has not begun', kind: 'n', cell: (row) => f.count(row.waiting) },
+            { head: 'Requests', kind: 'n', cell: (row) => f.rate(row.rate) },
+            { head: 'Restarts', meaning: 'processes that ended by themselves and were started again', kind: 'n', cell: (row) => f.count(row.restarts), mark: (row) => (row.restarts > 0 ? 'bad' : '') },
+            { head: 'Replaced', meaning: 'processes that were replaced by a reload, their age or a number of requests', kind: 'n', cell: (row) => f.count(row.replaced), minor: true },
+            { head: 'Failed starts', kind: 'n', cell: (row) => f.count(row.failures), mark: (row) => (row.failures > 0 ? 'bad' : ''), minor: true },
+            { head: 'Memory', meaning: 'resident memory of its processes', kind: 'n', cell: (row) => f.bytes(row.memory) },
+            { head: 'Last end', meaning: 'why a process ended last', kind: 'text', cell: (row) => row.reason, minor: true },
+        ],
+        (row) => row.name,
+        'No applications.',
+    );
+    made.body.append(table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        made.element.hidden = (now.apps ?? []).length === 0;
+        const rows = (now.apps ?? []).map((app): AppRow => {
+            const old = named(then?.apps, app.name);
+            return {
+                name: app.name,
+                state: appState(app),
+                processes: `${f.count(app.processes)} / ${f.count(app.wanted)}`,
+                waiting: app.waiting,
+                rate: share(app.requests - (old?.requests ?? 0), seconds),
+                restarts: app.restarts - (old?.restarts ?? 0),
+                replaced: app.replaced - (old?.replaced ?? 0),
+                failures: app.failures - (old?.failures ?? 0),
+                memory: app.memory,
+                reason: app.reason ?? '–',
+            };
+        });
+        table.update(rows.slice(0, 100));
+    };
+    return { element: made.element, update };
+}
+
 /** Hidden while there is no remote tier. */
 export function remote(): Follows {
     const made = panel('remote', 'Remote servers');

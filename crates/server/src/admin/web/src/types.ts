@@ -38,6 +38,8 @@ export type Snapshot = {
     remote: Remote | null,
     /** How late workers handle a timer: the waiting time of all ready work. */
     loop_delay: Histogram,
+    /** States of the whole process. */
+    conditions: Conditions,
     /** The access log. */
     log: LogFigures,
     /** Spans for the collector of traces; null: requests are not traced. */
@@ -82,6 +84,8 @@ export type Namespace = {
     bytes: number,
     /** Entries evicted because memory was needed. */
     evictions: number,
+    /** Entries evicted although they had been read in the last minute. */
+    evictions_recent: number,
     /** Entries removed because they had expired. */
     expired: number,
 };
@@ -456,6 +460,22 @@ export type Advice = {
     urls: Array<string>,
 };
 
+/** States of the whole process; those of now are 1 while they last, and told on the terminal. */
+export type Conditions = {
+    /** Whether the last reload failed: the configuration in use is an older one. */
+    reload_failed: number,
+    /** Reloads of the configuration. */
+    reloads: number,
+    /** Reloads that failed. */
+    reloads_failed: number,
+    /** Whether memory is full and entries are evicted that were read in the last minute. */
+    memory_short: number,
+    /** Whether there is no descriptor for connections or files. */
+    descriptors_short: number,
+    /** Connections and files that could not be opened for want of descriptors. */
+    descriptor_failures: number,
+};
+
 /** The access log. */
 export type LogFigures = {
     /** Lines handed to the access log. */
@@ -569,6 +589,8 @@ export type LogLine = {
     content_type: string | null,
     /** Cache-Status of the response (RFC 9211). */
     cache_status: string | null,
+    /** The reference that the page shows, where it is an error of Larder's own. */
+    reference: string | null,
     /** `HTTP/1.1` and the like. */
     http_version: string,
     /** Version, cipher suite, and whether the session was resumed; None: the client's connection
@@ -624,6 +646,32 @@ export type Purge = {
     purged: number,
     /** The client and the interface it used. */
     by: string,
+};
+
+/** An error that Larder answered with itself, in `GET /api/v1/errors`. */
+export type AnsweredError = {
+    /** The reference that its page shows. */
+    reference: string,
+    /** The moment, in milliseconds since the UNIX epoch. */
+    time_ms: number,
+    /** From the first byte of the request to the answer, in microseconds. */
+    elapsed_us: number,
+    /** The status. */
+    status: number,
+    /** The reason as the visitor was told it. */
+    why: string,
+    /** The reason in full, where there is more to say: the error of the origin. */
+    detail: string | null,
+    /** The method as received. */
+    method: string,
+    /** The absolute URL. */
+    url: string,
+    /** The name of the site; empty: none has this host. */
+    site: string,
+    /** The address of the client. */
+    client: string,
+    /** `HTTP/1.1` and the like. */
+    http_version: string,
 };
 
 /** The outcomes with their meanings. */

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::net::listen::Address;
+use super::listen::Address;
 
 /// A protocol spoken to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

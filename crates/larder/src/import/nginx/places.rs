@@ -1,0 +1,131 @@
+//! Single directives of nginx: addresses, paths, files, the log.
+
+use super::{
+    super::{
+        draft::{Draft, Keys, origin},
+        times,
+    },
+    parse::Directive,
+};
+
+/// Keys of an origin with files: `try_files`, `index`, `autoindex`.
+pub(super) fn tree(directives: &[Directive], keys: &mut Keys, draft: &mut Draft) {
+    if directives.iter().any(|directive| directive.name() == "proxy_pass") {
+        return;
+    }
+    for directive in directives {
+        match directive.name() {
+            "try_files" if directive.args().iter().any(|place| place.starts_with('@')) => {
+                draft.leave(
+                    directive.line,
+                    directive.text(),
+                    "named locations have no counterpart",
+                );
+            }
+            "try_files" if !keys.has("try_files") => {
+                directive.args().iter().for_each(|place| keys.add("try_files", place));
+            }
+            "autoindex" if directive.arg() == "on" => keys.set("listing", "true"),
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn keys_note(draft: &mut Draft, directive: &Directive, why: &str) {
+    draft.leave(directive.line, directive.text(), why);
+}
+
+pub(super) fn with_scheme(scheme: &str, server: &str) -> String {
+    match server.strip_prefix("unix:") {
+        Some(path) if scheme == "fcgi" => format!("fcgi+unix:{path}"),
+        Some(path) => format!("http+unix:{path}"),
+        None if scheme == "fcgi" && !server.contains(':') => format!("fcgi://{server}:9000"),
+        None => format!("{scheme}://{server}"),
+    }
+}
+
+/// The value of `name=value` among the arguments.
+pub(super) fn value_of(directive: &Directive, name: &str) -> Option<String> {
+    let of = |word: &String| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned());
+    directive.args().iter().find_map(of)
+}
+
+/// Whether an inner directive replaces an outer one.
+pub(super) fn overrides(inner: &Directive, outer: &Directive) -> bool {
+    let list = matches!(
+        outer.name(),
+        "proxy_cache_valid" | "fastcgi_cache_valid" | "add_header" | "proxy_set_header"
+    );
+    let sources = ["proxy_pass", "fastcgi_pass", "root"];
+    let both = sources.contains(&inner.name())
+        && sources.contains(&outer.name())
+        && inner.name() != "root"
+        && outer.name() != "root";
+    (!list && inner.name() == outer.name()) || both
+}
+
+/// The order in which nginx looks at locations; the first match counts here.
+pub(super) fn order(location: &Directive) -> (u8, std::cmp::Reverse<usize>) {
+    let length = std::cmp::Reverse(location.args().last().map_or(0, String::len));
+    match location.arg() {
+        "=" => (0, length),
+        "^~" => (1, length),
+        "~" | "~*" => (2, std::cmp::Reverse(0)),
+        _ => (3, length),
+    }
+}
+
+/// The condition of a location. False: it cannot be said.
+pub(super) fn path(location: &Directive, keys: &mut Keys) -> bool {
+    let pattern = location.args().last().map_or("", String::as_str);
+    match location.arg() {
+        "=" => keys.text("path", pattern),
+        "~" | "~*" => match times::regex(pattern, location.arg() == "~*") {
+            Some(regex) => keys.text("path_regex", &regex),
+            None => return false,
+        },
+        name if name.starts_with('@') => return false,
+        _ => keys.text("path", &format!("{pattern}*")),
+    }
+    true
+}
+
+pub(super) fn listen(directive: &Directive, draft: &mut Draft) {
+    let tls = directive.args().iter().any(|word| word == "ssl");
+    if directive.args().iter().any(|word| word == "quic") {
+        draft.https.set("http3", "true");
+        return;
+    }
+    match times::listen(directive.arg(), 80) {
+        Some(address) if tls => draft.https.add("listen", &address),
+        Some(address) => draft.http.add("listen", &address),
+        None => {
+            draft.leave(directive.line, directive.text(), "pages are served on TCP addresses only")
+        }
+    }
+    if directive.args().iter().any(|word| word == "proxy_protocol") {
+        draft.http.set("proxy_protocol", "true");
+        draft.leave(directive.line, directive.text(), "name the proxies: http.trusted_proxies");
+    }
+}
+
+pub(super) fn body_size(directive: &Directive, draft: &mut Draft) {
+    match times::size(directive.arg()) {
+        Some(size) if size != "0" => draft.limits.text("request_body", &size),
+        _ => {}
+    }
+}
+
+pub(super) fn access_log(directive: &Directive, draft: &mut Draft) {
+    if directive.arg() == "off" || draft.http.has("access_log") {
+        return;
+    }
+    let path = directive.arg().replace("/nginx/", "/larder/");
+    let format = directive.args().get(1).map_or("combined", String::as_str);
+    let format = if format.contains("json") { "json" } else { "combined" };
+    let mut log = Keys::default();
+    log.text("path", &path);
+    log.text("format", format);
+    let log = origin(&[], &log);
+    draft.http.set("access_log", log.replacen("url = [], ", "", 1));
+}

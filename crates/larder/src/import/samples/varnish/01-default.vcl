@@ -1,0 +1,6 @@
+# varnishd -a :80 -s malloc,256m
+vcl 4.1;
+backend default {
+    .host = "127.0.0.1";
+    .port = "8080";
+}
