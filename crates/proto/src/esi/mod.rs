@@ -1,10 +1,10 @@
 //! Edge Side Includes (ESI Language 1.0): pages that name the parts they are made of.
 //!
-//! [`parse`] finds the markup of a page once, when the page is stored. Its result is a [`Plan`]: the
-//! text between the markup as ranges of the page, the parts to put in, and the conditions.
-//! [`Plan::encode`] gives the bytes that are kept behind the page, [`Plan::decode`] reads them. What
-//! a page looks like for one request is found by walking the nodes with the facts of that request
-//! ([`Facts`]).
+//! [`parse`] finds the markup of a page once, when the page is stored. Its result is a [`Plan`]:
+//! the text between the markup as ranges of the page, the parts to put in, and the conditions.
+//! [`Plan::encode`] gives the bytes that are kept behind the page, [`Plan::decode`] reads them.
+//! The page for one request is found by walking the nodes with the facts of that
+//! request ([`Facts`]).
 //!
 //! | markup | effect |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | `<esi:vars>` | variables in the text have their values |
 //! | `<esi:inline name="/a">` | a part that lies in the page itself |
 //!
-//! Markup that is not understood (no closing tag, no `src`, an unknown name) stays as it is, so that
-//! it is seen.
+//! Markup that is not understood (no closing tag, no `src`, an unknown name) stays as it is, so
+//! that it is seen.
 
 mod codec;
 mod expression;

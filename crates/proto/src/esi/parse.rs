@@ -1,8 +1,8 @@
 //! From the bytes of a page to its plan, in one pass.
 //!
-//! A closing tag closes the nearest open element of its name; elements that are open within it have
-//! no closing tag, so their tags stay as text. The stack of open elements is short, so that the time
-//! depends on the length of the page alone.
+//! A closing tag closes the nearest open element of its name; elements that are open within it
+//! have no closing tag, so their tags stay as text. The stack of open elements is short, so that
+//! the time depends on the length of the page alone.
 
 use super::scan::{self, Element, Kind, Tag, attributes};
 use super::{Expression, Include, MAX_ELEMENTS, MAX_NESTING, Node, Plan, Value};

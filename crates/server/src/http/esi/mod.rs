@@ -1,12 +1,12 @@
 //! Pages that are put together of parts (ESI): the page says where other pages go in it.
 //!
 //! Such a page has a plan of its markup behind it (`fetch::template` found it once). For each
-//! request the plan is walked ([`expand`]): conditions are judged, texts are ranges of the page, and
-//! each part is a request of its own without a connection ([`part`]), with its own rules, key,
+//! request the plan is walked ([`expand`]): conditions are judged, texts are ranges of the page,
+//! and each part is a request of its own without a connection ([`part`]), with its own rules, key,
 //! freshness and flight. Parts that memory has are there at once; if all are, the answer is a hit
-//! with one write ([`whole`]). The others are requested at the same time by tasks, and the answer is
-//! sent in the order of the page as they come ([`send`]); a HEAD, a condition or a range waits for
-//! all of them.
+//! with one write ([`whole`]). The others are requested at the same time by tasks, and the answer
+//! is sent in the order of the page as they come ([`send`]); a HEAD, a condition or a range waits
+//! for all of them.
 //!
 //! An answer that is put together has an entity tag of its own, made of those of its pieces, where
 //! all of it is known before its head is sent; else it is for its client alone.
