@@ -17,7 +17,9 @@ use std::{
 
 pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
-pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
+pub use larder_proto::rules::{
+    Esi, Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField,
+};
 
 mod acme;
 mod admin;
@@ -59,7 +61,9 @@ pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
-pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
+pub use rules::{
+    AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
+};
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
 

@@ -20,6 +20,7 @@ mod lifetimes;
 pub(crate) mod objects;
 pub(crate) mod options;
 mod origin;
+mod policy;
 pub(crate) mod presets;
 pub(crate) mod problem;
 pub(crate) mod reader;

@@ -281,7 +281,7 @@ pub(super) async fn published(
             "url": url_of(&parts).0,
             "site": site_name(&settings, parts.host),
             "content_type": head::field(page.head, "content-type").map(object::text),
-            "size": page.body_len,
+            "size": page.content_len(),
             "etag": page.etag.map(object::text),
             "tags": page.tags.map(object::text).collect::<Vec<_>>(),
             "published_ms": page.meta.response_time,

@@ -11,8 +11,12 @@ mod outgoing;
 mod remote;
 mod store;
 mod target;
+mod template;
+mod verdict;
 
 use std::{rc::Rc, sync::Arc};
+
+pub(crate) use template::Template;
 
 use larder_proto::{
     http::{
@@ -21,7 +25,8 @@ use larder_proto::{
     },
     page::{Meta, PageFlags, Verify, view},
     rules::{
-        ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields,
+        ErrorCause, Esi, Forward, Uri, conditions, invalidate, partial, split_head,
+        update::with_fields,
     },
 };
 use larder_store::MAX_TAGS;
@@ -71,13 +76,15 @@ pub(crate) struct Plan {
     pub(crate) store: bool,
     /// Others who share the fleet may have what is wanted.
     pub(crate) fleet: bool,
+    /// The whole page is fetched, whatever part the client wants.
+    pub(crate) whole: bool,
 }
 
 impl Plan {
     pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
         let fleet =
             matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
-        Self { why, held, variant, solo: false, store: true, fleet }
+        Self { why, held, variant, solo: false, store: true, fleet, whole: false }
     }
 }
 
@@ -112,6 +119,8 @@ pub(crate) enum Source {
     Follow(Follower),
     /// The origin's, for one client.
     Alone(Box<Body>),
+    /// A page whose parts are to be put in.
+    Template(Rc<Template>),
     /// With the protocol's name.
     Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
 }
@@ -124,6 +133,8 @@ pub(crate) async fn fetch(
     interim: mpsc::Sender<InterimHead>,
 ) -> FetchResult {
     let mut plan = plan;
+    // A part of a page is put together of parts as the whole is.
+    plan.whole |= route.policy.cache.esi == Esi::Always || plan.held.as_ref().is_some_and(is_made);
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
@@ -147,7 +158,7 @@ pub(crate) async fn fetch(
     }
     let why = plan.why;
     let found = plan.held.is_some();
-    let range = wants_part(request) && !by_get;
+    let range = wants_part(request) && !by_get && !plan.whole;
     let (mut outgoing, mut keep) = prepare(request, route, plan, solo, range);
     if by_get {
         outgoing.method = http::Method::GET;
@@ -174,7 +185,7 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
     let known = &request.head.known;
     plan.store
         && request.head.method == Method::Get
-        && known.range().is_none()
+        && (plan.whole || known.range().is_none())
         && known.authorization().is_none()
 }
 
@@ -187,6 +198,11 @@ fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bo
         && !plan.solo
         && plan.held.as_ref().is_none_or(|held| held.meta.partial.is_none())
         && request.head.known.authorization().is_none()
+}
+
+/// The page is put together of parts: no answer to a HEAD tells of it, and no part is of use.
+fn is_made(held: &StoredPage) -> bool {
+    held.meta.flags.any(PageFlags::ESI)
 }
 
 /// Between the lookup and the lead somebody else may have landed.

@@ -3,7 +3,7 @@
 //! The head is written first, so that followers can be told at once; the body as it comes. Only at
 //! the complete end does the page become visible. A body that breaks off leaves nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::{
@@ -14,6 +14,7 @@ use larder_proto::{
         update::{Freshened, with_fields},
     },
 };
+use larder_store::PutError;
 use tokio::sync::mpsc::{
     self,
     error::{SendTimeoutError, TrySendError},
@@ -21,11 +22,12 @@ use tokio::sync::mpsc::{
 
 use crate::{
     fetch::{
-        FetchResult, Source,
+        FetchResult, Source, Template,
         complete::{self, Extent},
         job::{self, Job, Keep, Purpose, Unstored},
         remote, target,
         target::Destination,
+        template,
     },
     origin::{LONGEST_PIECE, Response},
     page::{
@@ -76,6 +78,37 @@ pub(crate) async fn store(
             job::pass_on(job, response, facts, Some(why)).await;
         }
     }
+}
+
+/// Stores a page that is put together of parts, and its plan behind it. Its client gets it as it
+/// came; those who waited find it in the store.
+pub(crate) async fn template(
+    mut job: Job,
+    response: Response,
+    facts: &ResponseFacts<'_>,
+    lifetime: Lifetime,
+    template: Rc<Template>,
+) {
+    let Some(keep) = &job.keep else { return };
+    let flags = lifetime.flags.without(PageFlags::COMPOSED).with(PageFlags::ESI);
+    let page = NewPage::new(&job, keep, &response, facts, Lifetime { flags, ..lifetime });
+    let fits = |_: &NewPage| template.content.len() as u64 <= keep.policy.max_object;
+    let Some(mut page) = page.filter(fits) else {
+        job.pages.counters.store_refused.one();
+        let why = Unstored { detail: "too-large", mark: true };
+        return template::pass_on(job, response, facts, Some(why), template).await;
+    };
+    page.draft.length = None;
+    page.draft.meta.nonce = template.content.len() as u64;
+    if let Some(marker) = &page.marker {
+        put_marker(&job, &keep.primary, marker);
+    }
+    let stored = page.put(&job, &template);
+    let again = if stored { Again::Stored } else { Again::Alone };
+    job.lead.flight.land(Landing::LookAgain(again));
+    let own = page.own_answer(&job, facts, &response);
+    let reply = job.reply(Arc::new(own), Source::Template(template), &response);
+    job.tell(FetchResult::Response(Box::new(reply)));
 }
 
 /// A page about to be stored.
@@ -147,6 +180,24 @@ impl NewPage {
         Some(NewPage { draft, marker, before })
     }
 
+    /// Puts a page and its plan into the store. False: it is not there.
+    fn put(&self, job: &Job, template: &Template) -> bool {
+        let write = || {
+            let mut fill = job.pages.writer().begin(&self.draft, &job.lead.flight)?;
+            fill.write(&template.content)?;
+            fill.write(&template.plan)?;
+            fill.finish()?;
+            Ok::<_, PutError>(fill)
+        };
+        match write() {
+            Ok(fill) => commit(job, &self.draft, fill),
+            Err(_) => {
+                job.pages.counters.store_refused.one();
+                false
+            }
+        }
+    }
+
     async fn fill(
         self,
         mut job: Job,
@@ -188,7 +239,7 @@ impl NewPage {
         match filling.run(response).await {
             Ok(fill) => {
                 streaming.whole();
-                commit(&job, draft, fill);
+                let _counted = commit(&job, draft, fill);
             }
             Err(Broken::Origin) => {
                 job.pages.counters.truncated.one();
@@ -238,9 +289,11 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
 
 /// Makes a page visible, counts it, and shares it with other Larders unless it was purged meanwhile
 /// or may be half a page.
-fn commit(job: &Job, draft: &PageDraft, fill: PageFill) {
+/// False: it is not there.
+fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
     let counters = &job.pages.counters;
-    match job.pages.writer().commit(fill, &job.lead.flight) {
+    let committed = job.pages.writer().commit(fill, &job.lead.flight);
+    match committed {
         Ok(Committed::Purged) => {}
         Ok(Committed::Stale) => counters.stored.one(),
         Ok(Committed::Stored(version)) => {
@@ -251,6 +304,7 @@ fn commit(job: &Job, draft: &PageDraft, fill: PageFill) {
         }
         Err(_) => counters.store_refused.one(),
     }
+    !matches!(committed, Ok(Committed::Purged) | Err(_))
 }
 
 /// Why a fill ended without a page.
@@ -416,7 +470,7 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     if still.is_none_or(|entry| entry.version() != held.entry.version()) {
         return None;
     }
-    commit(job, &draft, fill);
+    let _counted = commit(job, &draft, fill);
     Some(())
 }
 

@@ -49,6 +49,10 @@ pub(crate) enum Again {
     Remote,
     /// The origin confirmed the stored page just now, whatever its age says.
     Validated,
+    /// The page was fetched and stored just now, whatever its age says.
+    Stored,
+    /// The origin sent a part of a page that is put together of parts: the whole is needed.
+    Whole,
     /// The response is private to another requester: this one has to ask for itself.
     Alone,
 }

@@ -77,7 +77,8 @@ impl PageDraft {
                 .collect(),
             tags: page.tags.map(Box::from).collect(),
             site: site.to_owned(),
-            length: Some(page.body_len),
+            // Nobody knows how long a page is that is put together of parts.
+            length: (!meta.flags.any(PageFlags::ESI)).then_some(page.body_len),
             expires: Some(expires),
             flags: 0,
         }
