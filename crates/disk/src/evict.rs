@@ -36,7 +36,7 @@ impl<F: Files> Writer<F> {
             if used <= usable && count <= TABLE {
                 return Ok(());
             }
-            // What is not in the index yet cannot be taken out of it.
+            // Entries that are not in the index yet cannot be taken out of it.
             if self.disk.loading.load(Ordering::SeqCst) {
                 return if again { Ok(()) } else { Err(PutError::Busy) };
             }

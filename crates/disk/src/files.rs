@@ -111,7 +111,7 @@ impl Files for Directory {
     fn open(&self, name: &str) -> io::Result<File> {
         let path = self.path.join(name);
         let writable = OpenOptions::new().read(true).write(true).open(&path);
-        // Whoever only looks may be another user, who may not write.
+        // A command that only looks may run as another user, who may not write.
         writable.or_else(|_| File::open(&path))
     }
 

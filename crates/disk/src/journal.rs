@@ -40,9 +40,9 @@ pub(crate) const OTHERS: u8 = 2;
 pub struct Purge {
     /// It means records with a smaller ticket.
     pub number: u64,
-    /// What `what` is: the caller's own numbers, from 2 on; 0: everything.
+    /// The meaning of `what`: the caller's own numbers, from 2 on; 0: everything.
     pub kind: u8,
-    /// What is purged.
+    /// The target of the purge.
     pub what: Vec<u8>,
 }
 

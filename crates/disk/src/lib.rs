@@ -33,9 +33,9 @@
 //!
 //! # Proof
 //!
-//! `cargo test -p larder-disk`: a map as the model (`tests/model.rs`), and the same with a disk that
-//! fails, tears, loses and reorders writes, flips bits and loses power (`tests/faults.rs`; more
-//! seeds: `LARDER_DISK_SEEDS=10000`). The reader of segments has a fuzz target (`fuzz/`).
+//! `cargo test -p larder-disk`: a map as the model (`tests/model.rs`), and the same with a disk
+//! that fails, tears, loses and reorders writes, flips bits and loses power (`tests/faults.rs`;
+//! more seeds: `LARDER_DISK_SEEDS=10000`). The reader of segments has a fuzz target (`fuzz/`).
 #![forbid(unsafe_code)]
 
 mod disk;

@@ -45,7 +45,7 @@ pub struct Scanned {
     pub sealed: bool,
 }
 
-/// What a segment has, for this crate.
+/// The records of a segment, for this crate.
 pub(crate) struct Found {
     pub(crate) entries: Vec<Listed>,
     pub(crate) sealed: bool,
@@ -53,8 +53,8 @@ pub(crate) struct Found {
     pub(crate) end: u64,
 }
 
-/// The records of a segment of the disk `disk` with the number `serial`; `None`: it is none. What
-/// cannot be read ends the list.
+/// The records of a segment of the disk `disk` with the number `serial`; `None`: it is none. An
+/// unreadable frame ends the list.
 ///
 /// # Errors
 /// The system's.

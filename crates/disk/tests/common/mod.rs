@@ -38,7 +38,7 @@ struct Inode {
     data: Vec<u8>,
     /// As it is on the device.
     durable: Vec<u8>,
-    /// What is not there yet.
+    /// Changes that are not there yet.
     pending: Vec<Change>,
 }
 
@@ -100,7 +100,7 @@ impl State {
         change(&mut self.names);
     }
 
-    /// What is on the device after the power was lost: of what was not durable, some.
+    /// The power was lost: of the changes that were not durable, some are on the device.
     fn lose_power(&mut self) {
         let mut states = std::mem::take(&mut self.between);
         states.push(self.names.clone());
