@@ -123,6 +123,10 @@ pub(crate) struct ServeArgs {
     redis: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--admin"))]
     admin: Vec<String>,
+    #[arg(long, value_name = "DIR", help = flag_help("--disk"))]
+    disk: Option<String>,
+    #[arg(long, value_name = "SIZE", help = flag_help("--disk-size"))]
+    disk_size: Option<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
     #[arg(long, value_name = "NAME", help = flag_help("--user"))]
@@ -164,6 +168,8 @@ impl ServeArgs {
             memcached: self.memcached.clone(),
             redis: self.redis.clone(),
             admin: self.admin.clone(),
+            disk: self.disk.clone(),
+            disk_size: self.disk_size.clone(),
         }
     }
 }

@@ -105,6 +105,7 @@ fn heading(section: Section) -> &'static str {
         Section::Redis => "`[redis]`",
         Section::FaceTls => "`[memcached.tls]`, `[redis.tls]`, `[admin.tls]`",
         Section::Admin => "`[admin]`",
+        Section::Disk => "`[disk]`",
         Section::Remote => "`[remote]`",
         Section::Debug => "`debug` of a site",
         Section::Tracing => "`[tracing]`",
@@ -166,6 +167,10 @@ fn about_others(section: Section) -> &'static str {
             "Objects over Redis's protocol (RESP2, RESP3), in the same memory as the pages; \
              [redis.md](redis.md) lists the commands. `larder serve --redis 127.0.0.1:6379` needs \
              no file; `larder redis` takes redis-server's names of options instead."
+        }
+        Section::Disk => {
+            "Pages on disk, found again after any restart; [operations.md](operations.md) has a \
+             chapter. `larder serve --disk /var/cache/larder --disk-size 20GiB` needs no file."
         }
         Section::Remote => {
             "Several Larders share whole pages through memcached or Valkey servers; \

@@ -10,8 +10,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Advice, App, Certificate, Compression, Histogram, Http, LogFigures, Memory, Objects, Remote,
-    Spans,
+    Advice, App, Certificate, Compression, Disk, Histogram, Http, LogFigures, Memory, Objects,
+    Remote, Spans,
 };
 
 /// The version of the form below; a field that is added does not change it.
@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub memcached: Option<Objects>,
     /// The Redis face.
     pub redis: Option<Objects>,
+    /// The disk tier.
+    pub disk: Option<Disk>,
     /// The remote tier.
     pub remote: Option<Remote>,
     /// How late workers handle a timer: the waiting time of all ready work.

@@ -23,6 +23,7 @@ mod acme;
 mod admin;
 mod app;
 mod client_auth;
+mod disk;
 mod fastcgi;
 mod group;
 mod handling;
@@ -41,6 +42,7 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
+pub use disk::{DiskSettings, DiskUse};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
 pub use handling::{FieldEdit, Handling, Redirect};
@@ -89,6 +91,8 @@ pub struct Settings {
     pub identity: Option<Identity>,
     /// The path of the socket for commands of the same user and of root; None: there is none.
     pub control: Option<PathBuf>,
+    /// The disk tier; None: pages are in memory alone.
+    pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.

@@ -5,6 +5,7 @@
 //! looked up while a log or the tag lists are locked.
 
 use crate::ghost::Ghost;
+use crate::handover::Receiver;
 use crate::hash::{Hash, Hasher};
 use crate::held;
 use crate::index::{Index, Locked};
@@ -56,6 +57,7 @@ pub struct Store {
     /// Position where the next sweep continues.
     pub(crate) swept: AtomicU64,
     pub(crate) observer: Observer,
+    pub(crate) receiver: Receiver,
     bookkeeping: usize,
 }
 
@@ -131,6 +133,7 @@ impl Store {
             flushing: Default::default(),
             swept: AtomicU64::new(0),
             observer: Observer::default(),
+            receiver: Receiver::default(),
             bookkeeping,
             options: o,
             segments,

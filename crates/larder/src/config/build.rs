@@ -20,7 +20,7 @@ use larder_server::settings::{
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, https, identity,
+    TOKEN_BYTES, acme, admin, app, bounded, disk, https, identity,
     item::default_items,
     lifetimes, objects,
     options::Section,
@@ -79,6 +79,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         memcached,
         redis,
         admin: admin::admin(root, directory, report),
+        disk: disk::disk(root, directory),
         remote,
         tracing: tracing::tracing(root, report),
     };
@@ -262,6 +263,7 @@ fn action(values: &Values) -> RuleAction {
         mend_redirects: values.maybe("mend_redirects"),
         limit: values.maybe("limit").map(Some),
         max_object: values.maybe("max_object"),
+        disk: values.maybe::<String>("disk").as_deref().map(disk::disk_use),
         cache: CacheAction {
             ttl: seconds(values, "ttl").map(Some),
             status_ttl: values.maybe_list::<StatusTtl>("error_ttl"),

@@ -116,8 +116,10 @@ impl PageFlags {
     /// The site gave it no lifetime, and its response does not vary on Cookie: the lifetime is a
     /// guess or the operator's, and only for requests without cookies that count.
     pub const COOKIELESS: Self = Self(4096);
+    /// Never written to the disk: by rule, or because it is stored despite `private` or `no-store`.
+    pub const NO_DISK: Self = Self(16384);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(16383);
+    pub const ALL: Self = Self(32767);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     access_log::Hierarchy,
-    fetch::{FetchResult, Reply, Source, complete, mend, remote, store},
+    fetch::{FetchResult, Reply, Source, complete, disk, mend, store},
     origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
     page::{
         answer::Answer,
@@ -70,6 +70,8 @@ pub(crate) struct Keep {
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not
     /// wait.
     pub(crate) mark: bool,
+    /// The disk is asked before the fleet and the origin.
+    pub(crate) ask_disk: bool,
     /// The fleet is asked before the origin.
     pub(crate) ask_fleet: bool,
     /// The stored page is shared through the fleet.
@@ -139,7 +141,7 @@ enum Verdict {
 pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
-    let Some(sent) = remote::first(&mut job, request, interim).await else { return };
+    let Some(sent) = disk::first(&mut job, request, interim).await else { return };
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -389,6 +391,7 @@ pub(crate) fn forget(mut job: Job) {
 pub(crate) fn drop_held(job: &Job) {
     if let Some(Keep { held: Some(held), .. }) = &job.keep {
         job.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+        job.pages.shared.replaced_on_disk(held.entry.key());
     }
 }
 
@@ -465,9 +468,11 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
         && (keep.held.is_none() || replaces(facts.status))
         && facts.status < 500
         && why.is_some_and(|why| why.mark)
-        && job.pages.writer().hit_for_miss(keep.key()).is_err()
     {
-        job.pages.counters.store_refused.one();
+        job.pages.shared.replaced_on_disk(keep.key());
+        if job.pages.writer().hit_for_miss(keep.key()).is_err() {
+            job.pages.counters.store_refused.one();
+        }
     }
 }
 
@@ -494,6 +499,7 @@ async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
         }
         HeadUpdate::Invalidate => {
             job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
+            job.pages.shared.replaced_on_disk(held.entry.key());
         }
         HeadUpdate::Ignore => {}
     }

@@ -5,6 +5,7 @@
 //! leaves drops them.
 
 mod complete;
+mod disk;
 mod job;
 mod mend;
 mod outgoing;
@@ -40,7 +41,7 @@ use crate::{
         variant,
     },
     request::{Request, route::Route},
-    settings::RequestView as RuleView,
+    settings::{DiskUse, RequestView as RuleView},
 };
 
 /// Pieces of a request body that may wait for the origin.
@@ -66,13 +67,17 @@ pub(crate) struct Plan {
     pub(crate) store: bool,
     /// Others who share the fleet may have what is wanted.
     pub(crate) fleet: bool,
+    /// The disk may have what is wanted.
+    pub(crate) disk: bool,
 }
 
 impl Plan {
     pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
         let fleet =
             matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
-        Self { why, held, variant, solo: false, store: true, fleet }
+        // What the disk has is not newer than what is held.
+        let disk = fleet && held.is_none();
+        Self { why, held, variant, solo: false, store: true, fleet, disk }
     }
 }
 
@@ -121,6 +126,7 @@ pub(crate) async fn fetch(
     let mut plan = plan;
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
+    plan.disk &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
     let solo = plan.solo || !(joins(request, &plan) || by_get);
     let key = plan.variant.as_deref().unwrap_or(&route.key);
@@ -337,6 +343,7 @@ fn prepare(
         site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,
+        ask_disk: plan.disk && route.policy.disk != DiskUse::Never,
         ask_fleet: plan.fleet && route.site.remote && request.pages.remote.is_some(),
         shared: plan.store && route.site.remote,
     };

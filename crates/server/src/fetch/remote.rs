@@ -345,6 +345,7 @@ impl Lookup<'_> {
         let mut fill = writer.begin(draft, &self.lead.flight)?;
         fill.copy(length, body).await?;
         fill.finish()?;
+        self.pages.shared.replaced_on_disk(&draft.key);
         writer.commit(fill, &self.lead.flight).map(|_| ())
     }
 }

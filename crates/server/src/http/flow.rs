@@ -311,7 +311,11 @@ fn look_again(
             (held, served)
         }
         (Step::Serve(held, served), None) => {
-            let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
+            let served = match lookups.tier.take() {
+                Some(Again::Remote) => served.shared(),
+                Some(_) => served.from_disk(),
+                None => served,
+            };
             (held, served)
         }
         (Step::Refuse(refusal), _) => {
@@ -342,8 +346,10 @@ struct Lookups {
     fetches: usize,
     /// The origin confirmed the stored page just now: why it was asked.
     confirmed: Option<Forward>,
-    /// The page came from the fleet just now.
-    copied: bool,
+    /// The page came from this tier just now.
+    tier: Option<Again>,
+    /// The disk has answered.
+    no_disk: bool,
     /// The fleet has answered. If its page does not answer this request, it is not asked again.
     no_fleet: bool,
     /// The fetches of other requests are not for this one.
@@ -355,6 +361,7 @@ impl Lookups {
     /// was of no use.
     fn limit(&mut self, mut plan: Plan) -> Plan {
         plan.fleet &= !self.no_fleet;
+        plan.disk &= !self.no_disk;
         plan.solo |= self.alone || self.fetches >= ROUNDS;
         if self.fetches > ROUNDS {
             // The stored page does not answer this request, and validating it does not help: the
@@ -367,9 +374,10 @@ impl Lookups {
 
     /// A fetch for this reason says that the store has to be asked again.
     fn again(&mut self, why: Forward, again: Again) {
-        self.copied = again == Again::Remote;
+        self.tier = matches!(again, Again::Disk | Again::Remote).then_some(again);
         match again {
             Again::Changed => {}
+            Again::Disk => self.no_disk = true,
             Again::Remote => self.no_fleet = true,
             Again::Validated => self.confirmed = Some(why),
             Again::Alone => self.alone = true,

@@ -20,13 +20,14 @@ use crate::{
     clock::Clock,
     counters::Counters,
     counters::{Findings, Sites},
+    disk::Tier,
     net::sendfile::Budget,
     origin::{Group, Groups, KeptFiles, Watcher},
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
         limits::Limits,
-        purge::{self, Purger},
+        purge::{self, Purger, Tiers},
         stalls::Stalls,
     },
     room::Room,
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     /// Where requests are shown as they end; set before the workers start, where there is an admin
     /// interface.
     pub(crate) live: OnceLock<Arc<LiveLog>>,
+    /// Pages on disk.
+    pub(crate) disk: Option<Arc<Tier>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,
     /// The first port of HTTPS; set before the workers start, where it is served.
@@ -83,7 +86,7 @@ impl Shared {
         random: [u64; 2],
         logger: Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
-        remote: Option<Arc<remote::Shared>>,
+        (disk, remote): (Option<Arc<Tier>>, Option<Arc<remote::Shared>>),
         room: Arc<Room>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -102,12 +105,25 @@ impl Shared {
             purges: purge::History::default(),
             findings: Findings::default(),
             live: OnceLock::new(),
+            disk,
             remote,
             https_port: OnceLock::new(),
             acme: Arc::default(),
             compressor: Compressor::default(),
             watcher: Watcher::new(),
         })
+    }
+
+    /// The tiers that a purge has to reach.
+    pub(crate) fn tiers(&self) -> Tiers<'_> {
+        Tiers { disk: self.disk.as_deref(), fleet: self.remote.as_deref() }
+    }
+
+    /// A record in memory took the place of the one on the disk, if there is one.
+    pub(crate) fn replaced_on_disk(&self, key: &[u8]) {
+        if let Some(disk) = &self.disk {
+            disk.replaced(key);
+        }
     }
 
     /// Counts a request that waits, until the result is dropped.
@@ -295,7 +311,7 @@ impl Pages {
 
     /// Purges pages, here and in the fleet.
     pub(crate) fn purger(&self, soft: bool) -> Purger<'_> {
-        Purger::new(self.writer(), self.shared.remote.as_deref(), soft)
+        Purger::new(self.writer(), self.shared.tiers(), soft)
     }
 
     /// Counts a compressed form that is sent. True: its demand is to be reported.

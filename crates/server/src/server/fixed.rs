@@ -20,6 +20,8 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("http.open_files", new.http.open_files != old.http.open_files),
         ("http.floor and http.ceiling", new.pages != old.pages),
         ("tracing", new.tracing != old.tracing),
+        ("disk.path and disk.size", disk_place(new) != disk_place(old)),
+        ("disk.patience and disk.write_limit", new.disk != old.disk),
         ("remote", new.remote != old.remote),
     ];
     let by_face = match (&old.memcached, &new.memcached) {
@@ -43,6 +45,10 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         _ => Some("admin.listen"),
     };
     first(&changed).or(by_face).or(by_redis).or(by_admin)
+}
+
+fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {
+    settings.disk.as_ref().map(|disk| (disk.path.as_path(), disk.size))
 }
 
 fn https_listen(settings: &Settings) -> Option<&[SocketAddr]> {

@@ -17,6 +17,7 @@ use larder_proto::{
 use regex::Regex;
 
 use super::{
+    disk::DiskUse,
     handling::Handling,
     patterns::{CookiePattern, Glob},
     rate::Rate,
@@ -121,6 +122,8 @@ pub struct RulePolicy {
     pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
+    /// Use of the disk.
+    pub disk: DiskUse,
     /// The choices that RFC 9111 leaves to the operator.
     pub cache: Policy,
     /// Beyond caching; None: nothing is changed.
@@ -141,6 +144,7 @@ impl Default for RulePolicy {
             mend_redirects: true,
             limit: None,
             max_object: 1 << 30,
+            disk: DiskUse::Auto,
             cache: Policy::default(),
             handling: None,
         }
@@ -247,6 +251,7 @@ overlay! {
         mend_redirects: bool,
         limit: Option<Rate>,
         max_object: u64,
+        disk: DiskUse,
     } nested { cache: CacheAction, handling: Handling }
 }
 
