@@ -357,3 +357,49 @@ fn a_page_fetched_anew_covers_the_one_on_the_disk() {
     let larder = loaded(place.start(&origin, ""));
     assert_eq!(get(larder.addr(), "/").text(), "version 1");
 }
+
+/// Runs `larder disk` with these arguments.
+fn disk(args: &[&str]) -> (bool, String, String) {
+    let (status, out, err) = larder_tests::larder::run(&[&["disk"], args].concat());
+    (status.success(), out, err)
+}
+
+#[test]
+fn the_command_shows_checks_dumps_and_empties() {
+    let (place, origin) = (Place::new(), serving(9_000, FRESH));
+    let larder = loaded(place.start(&origin, "disk = \"always\""));
+    for target in ["/a?x=1", "/b", "/purged"] {
+        get(larder.addr(), target);
+    }
+    wait_until("they are written", || figure(&larder, "entries") == 3);
+    purge(&larder, "/purged", &[]).assert_status(200);
+    let path = place.path().display().to_string();
+    let host = "http://site.test";
+    // While it is in use.
+    let (_, listed, _) = disk(&["list", &path]);
+    let mut urls: Vec<&str> =
+        listed.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    urls.sort_unstable();
+    assert_eq!(urls, [format!("{host}/a?x=1"), format!("{host}/b")], "{listed}");
+    assert!(listed.contains(" 9000  200 "), "{listed}");
+    let (done, checked, _) = disk(&["check", &path]);
+    assert!(done && checked.contains("0 damaged"), "{checked}");
+    let (done, dumped, _) = disk(&["dump", &path, &format!("{host}/b"), "--head"]);
+    assert!(done && dumped.starts_with("HTTP/1.1 200 OK\r\n"), "{dumped}");
+    let (done, _, why) = disk(&["dump", &path, &format!("{host}/purged")]);
+    assert!(!done && why.contains("is not on the disk"), "{why}");
+    let (done, _, why) = disk(&["empty", &path]);
+    assert!(!done && why.contains("a Larder uses it"), "{why}");
+    stop(larder);
+    let file = place.segments().remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.windows(2).position(|window| window == b"/b").unwrap();
+    bytes[at + 5_000] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let (done, checked, _) = disk(&["check", &path]);
+    assert!(!done && checked.contains("1 damaged"), "{checked}");
+    let (done, ..) = disk(&["empty", &path]);
+    assert!(done && place.segments().is_empty());
+    let (done, _, why) = disk(&["list", &path]);
+    assert!(!done && why.contains("there is no disk"), "{why}");
+}

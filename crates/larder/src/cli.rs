@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the certificates of a configuration, with what is left of each
     Certificates(CertificatesArgs),
+    /// Look at the pages on a disk, check or empty it
+    Disk(DiskArgs),
     /// Write a page of the documentation to standard output
     #[command(hide = true)]
     Docs {
@@ -213,6 +215,45 @@ impl CertificatesArgs {
     pub(crate) fn flags(&self) -> Flags {
         Flags { config: self.config.clone(), ..Flags::default() }
     }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Exit code: 0 done, 1 nothing there, damaged or in use.")]
+pub(crate) struct DiskArgs {
+    #[command(subcommand)]
+    pub(crate) command: DiskCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// List the pages: bytes, status, seconds until they expire, URL
+    List {
+        /// The directory of the disk
+        directory: PathBuf,
+    },
+    /// Read everything, and say what is damaged
+    Check {
+        /// The directory of the disk
+        directory: PathBuf,
+    },
+    /// Write a page to standard output
+    Dump {
+        /// The directory of the disk
+        directory: PathBuf,
+        /// URL of the page
+        url: String,
+        /// Status line and fields before the body
+        #[arg(long)]
+        head: bool,
+        /// Which of several variants, from 1
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        variant: usize,
+    },
+    /// Remove everything from a disk that no Larder uses
+    Empty {
+        /// The directory of the disk
+        directory: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]

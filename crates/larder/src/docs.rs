@@ -143,6 +143,10 @@ fn about(section: Section) -> &'static str {
             "Certificates that Larder orders and renews (ACME, RFC 8555), and whose terms are \
              accepted by this; [operations.md](operations.md#certificates-by-themselves)."
         }
+        Section::Disk => {
+            "Pages on disk, found again after any restart; [operations.md](operations.md) has a \
+             chapter. `larder serve --disk /var/cache/larder --disk-size 20GiB` needs no file."
+        }
         other => about_others(other),
     }
 }
@@ -167,10 +171,6 @@ fn about_others(section: Section) -> &'static str {
             "Objects over Redis's protocol (RESP2, RESP3), in the same memory as the pages; \
              [redis.md](redis.md) lists the commands. `larder serve --redis 127.0.0.1:6379` needs \
              no file; `larder redis` takes redis-server's names of options instead."
-        }
-        Section::Disk => {
-            "Pages on disk, found again after any restart; [operations.md](operations.md) has a \
-             chapter. `larder serve --disk /var/cache/larder --disk-size 20GiB` needs no file."
         }
         Section::Remote => {
             "Several Larders share whole pages through memcached or Valkey servers; \

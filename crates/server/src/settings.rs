@@ -196,6 +196,16 @@ impl Settings {
         if self.serves_files() { self.http.open_files } else { 0 }
     }
 
+    /// The most open files of the disk.
+    pub fn disk_files(&self) -> usize {
+        let options = |disk: &DiskSettings| larder_disk::Options {
+            size: disk.size,
+            write_limit: 0,
+            random: 0,
+        };
+        self.disk.as_ref().map_or(0, |disk| options(disk).files())
+    }
+
     /// The most open files for these copies.
     pub fn sendfile_cache_files(&self) -> usize {
         if self.sendfile_cache() > 0 { self.threads * SENDFILE_CACHE_FILES } else { 0 }

@@ -47,7 +47,7 @@ use self::{
 };
 use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
 
-/// What a purge means, as the remote tier's journal has it too.
+/// The pages that a purge means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Means<'p> {
     /// Pages by their primary keys.
@@ -134,8 +134,11 @@ impl Tier {
     /// Opens the disk; the purges in its journal count from now on.
     fn open(&self) -> io::Result<(Arc<Disk<Directory>>, larder_disk::Writer<Directory>)> {
         let files = Directory::take(&self.settings.path)?;
-        if self.missed.load(Ordering::SeqCst) {
-            larder_disk::empty(&files)?;
+        if self.missed.swap(false, Ordering::SeqCst)
+            && let Err(error) = larder_disk::empty(&files)
+        {
+            self.missed.store(true, Ordering::SeqCst);
+            return Err(error);
         }
         let options = Options {
             size: self.settings.size,
@@ -147,6 +150,10 @@ impl Tier {
         let writer = disk.writer()?;
         purges.iter().for_each(|purge| self.purged.found(purge));
         *self.disk.write() = Some(disk.clone());
+        // Something came between the look and now.
+        if self.missed.load(Ordering::SeqCst) {
+            drop(self.begin(Means::All, self.clock.now()));
+        }
         Ok((disk, writer))
     }
 
@@ -206,8 +213,8 @@ impl Tier {
         }
     }
 
-    /// Memory has a newer record of this key, or knows that the one on the disk is of no use. Whether
-    /// the disk had one.
+    /// Memory has a newer record of this key, or knows that the one on the disk is of no use.
+    /// Whether the disk had one.
     pub(crate) fn replaced(&self, key: &[u8]) -> bool {
         match self.disk() {
             Some(disk) => disk.forget(key),

@@ -70,9 +70,8 @@ pub(crate) struct Keep {
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not
     /// wait.
     pub(crate) mark: bool,
-    /// The disk is asked before the fleet and the origin.
+    /// The disk is asked before the origin, and the fleet after it.
     pub(crate) ask_disk: bool,
-    /// The fleet is asked before the origin.
     pub(crate) ask_fleet: bool,
     /// The stored page is shared through the fleet.
     pub(crate) shared: bool,
@@ -426,7 +425,7 @@ pub(crate) async fn pass_on(
         status: response.status,
         head: head::without_length(&head),
         length: if job.head {
-            content_length(facts.fields)
+            facts.fields.get("content-length").and_then(content_length_of)
         } else {
             response.body.declared_length()
         },
@@ -444,11 +443,6 @@ pub(crate) async fn pass_on(
     let mut reply = job.reply(answer, source, &response);
     reply.detail = why.map(|why| why.detail);
     job.tell(FetchResult::Response(Box::new(reply)));
-}
-
-/// Length that the answer to a HEAD gives for the body a GET would get.
-fn content_length(fields: Fields<'_>) -> Option<u64> {
-    fields.get("content-length").and_then(content_length_of)
 }
 
 /// The reason phrase as the origin gave it.
@@ -469,10 +463,10 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
         && facts.status < 500
         && why.is_some_and(|why| why.mark)
     {
-        job.pages.shared.replaced_on_disk(keep.key());
         if job.pages.writer().hit_for_miss(keep.key()).is_err() {
             job.pages.counters.store_refused.one();
         }
+        job.pages.shared.replaced_on_disk(keep.key());
     }
 }
 

@@ -75,7 +75,7 @@ impl Plan {
     pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
         let fleet =
             matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
-        // What the disk has is not newer than what is held.
+        // The disk has nothing newer than the page that is held.
         let disk = fleet && held.is_none();
         Self { why, held, variant, solo: false, store: true, fleet, disk }
     }

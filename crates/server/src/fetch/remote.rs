@@ -345,8 +345,9 @@ impl Lookup<'_> {
         let mut fill = writer.begin(draft, &self.lead.flight)?;
         fill.copy(length, body).await?;
         fill.finish()?;
+        let committed = writer.commit(fill, &self.lead.flight);
         self.pages.shared.replaced_on_disk(&draft.key);
-        writer.commit(fill, &self.lead.flight).map(|_| ())
+        committed.map(|_| ())
     }
 }
 

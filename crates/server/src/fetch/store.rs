@@ -249,8 +249,10 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
 /// or may be half a page.
 fn commit(job: &Job, draft: &PageDraft, fill: PageFill) {
     let counters = &job.pages.counters;
+    let committed = job.pages.writer().commit(fill, &job.lead.flight);
+    // After the commit: from now on the page before it cannot leave memory for the disk any more.
     job.pages.shared.replaced_on_disk(&draft.key);
-    match job.pages.writer().commit(fill, &job.lead.flight) {
+    match committed {
         Ok(Committed::Purged) => {}
         Ok(Committed::Stale) => counters.stored.one(),
         Ok(Committed::Stored(version)) => {

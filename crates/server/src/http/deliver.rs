@@ -69,14 +69,10 @@ impl Served {
         Self { age: 0, ttl: 0, refresh: false, how: How::File(seen) }
     }
 
-    /// It came from the disk just now.
-    pub(crate) fn from_disk(self) -> Self {
-        Self { how: if self.how == How::Fresh { How::Disk } else { self.how }, ..self }
-    }
-
-    /// It came from the fleet just now.
-    pub(crate) fn shared(self) -> Self {
-        Self { how: if self.how == How::Fresh { How::Fleet } else { self.how }, ..self }
+    /// It came from the fleet just now, or else from the disk.
+    pub(crate) fn from_tier(self, fleet: bool) -> Self {
+        let how = if fleet { How::Fleet } else { How::Disk };
+        Self { how: if self.how == How::Fresh { how } else { self.how }, ..self }
     }
 
     /// The origin confirmed it just now; it was asked for this reason.

@@ -312,8 +312,7 @@ fn look_again(
         }
         (Step::Serve(held, served), None) => {
             let served = match lookups.tier.take() {
-                Some(Again::Remote) => served.shared(),
-                Some(_) => served.from_disk(),
+                Some(tier) => served.from_tier(tier == Again::Remote),
                 None => served,
             };
             (held, served)

@@ -134,8 +134,8 @@ impl<'f> Purger<'f> {
     }
 
     /// Ends once what is received from now on counts as received after a soft purge (times are kept
-    /// in milliseconds), those who share the fleet can read of the purge there, and no restart brings
-    /// back what was purged; or these had their time.
+    /// in milliseconds), those who share the fleet can read of the purge there, and no restart
+    /// brings back what was purged; or these had their time.
     pub(crate) async fn settled(&self) -> Settled {
         if self.soft {
             tokio::time::sleep(MOMENT).await;

@@ -2,9 +2,6 @@
 
 use super::{Kind, Opt, TIB, opt, required};
 
-/// The smallest disk, in bytes.
-const LEAST: u64 = larder_disk::LEAST;
-
 pub(super) const DISK: &[Opt] = &[
     required(
         "path",
@@ -14,7 +11,7 @@ pub(super) const DISK: &[Opt] = &[
     ),
     required(
         "size",
-        Kind::Size(LEAST, 64 * TIB),
+        Kind::Size(larder_disk::LEAST, larder_disk::MOST),
         "Bytes of all its files. The index has about 23 bytes of memory for each page, beside \
          `memory`.",
     ),
