@@ -313,6 +313,14 @@ impl<F: Files> Disk<F> {
         (found, number)
     }
 
+    /// Ends the purge of a key: takes out what came to the disk while it was under way. The number
+    /// that has to be durable, where something came.
+    pub fn purge_rest(&self, key: &[u8]) -> Option<u64> {
+        let hash = key_hash(key);
+        self.forget_hash(hash)
+            .then(|| self.journal.add(journal::KEY, &hash.to_le_bytes(), || self.next_ticket()))
+    }
+
     /// Whether a start may find a record of a key that is not in the index.
     fn may_come_back(&self, hash: u64) -> bool {
         self.loading.load(Ordering::SeqCst)

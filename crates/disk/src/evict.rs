@@ -18,14 +18,11 @@ use crate::writer::{New, Origin, Writer};
 /// Part of a segment that is written again when one is evicted: a fifth, so that 1.25 bytes are
 /// written for one that was accepted.
 const AGAIN: u64 = 5;
-/// Part of the table of segments that may be in use: small ones, of many starts, are evicted too.
-const TABLE: usize = crate::disk::MOST_SEGMENTS / 2;
-
 impl<F: Files> Writer<F> {
     /// Evicts until there is room for one more segment. `again`: records that are asked for are
     /// written again; there must be an open segment.
     pub(crate) fn make_room(&mut self, now: Ms, again: bool) -> Result<(), PutError> {
-        let options = &self.disk.options;
+        let options = self.disk.options.clone();
         let usable = options.size - journal::length(options.size) - options.segment();
         loop {
             let (used, count) = {
@@ -33,7 +30,7 @@ impl<F: Files> Writer<F> {
                 let all = segments.iter().flatten();
                 all.fold((0, 0), |(used, count), segment| (used + segment.length(), count + 1))
             };
-            if used <= usable && count <= TABLE {
+            if used <= usable && count < options.files() {
                 return Ok(());
             }
             // Entries that are not in the index yet cannot be taken out of it.

@@ -4,16 +4,29 @@ use std::io;
 
 use crate::disk::{file_name, frame, serial_of};
 use crate::files::{Files, Storage};
-use crate::format::Home;
+use crate::format::{FrameHead, Home, UNIT};
 use crate::journal::{Journal, Purge};
 use crate::scan::{self, Entry, Scanned};
 use crate::superblock::Superblock;
 use crate::types::Record;
 
+/// Longest key.
+const MOST_KEY: u64 = 16 << 10;
+
 /// A disk that is looked at.
 pub struct Look<F: Files> {
     files: F,
     superblock: Superblock,
+}
+
+/// The start of a record.
+pub struct Start {
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Bytes of the record.
+    pub length: u64,
+    /// The first of them.
+    pub bytes: Vec<u8>,
 }
 
 /// A segment that is looked at.
@@ -69,6 +82,26 @@ impl<F: Files> Look<F> {
 }
 
 impl<S: Storage> LookedSegment<S> {
+    /// Key, length and first bytes of one of its records (up to `most`), whose content is not
+    /// checked; `None`: not even its head is whole.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(&self, entry: &Entry, most: u64) -> io::Result<Option<Start>> {
+        let length = entry.length.min(self.bytes).min(UNIT as u64 + MOST_KEY + most);
+        let mut bytes = vec![0; length as usize];
+        let read = self.file.read_full(&mut bytes, entry.at)?;
+        bytes.truncate(read);
+        let Some(head) = FrameHead::decode(self.home, entry.at, &bytes) else { return Ok(None) };
+        let at = UNIT + head.key as usize;
+        let (Some(key), Some(rest)) = (bytes.get(UNIT..at), bytes.get(at..)) else {
+            return Ok(None);
+        };
+        let rest = &rest[..rest.len().min(head.record as usize)];
+        let length = u64::from(head.record);
+        Ok(Some(Start { key: key.to_vec(), length, bytes: rest.to_vec() }))
+    }
+
     /// Reads one of its records, with all checks; `None`: it is damaged.
     ///
     /// # Errors

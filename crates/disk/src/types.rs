@@ -18,12 +18,19 @@ pub struct Options {
 
 /// Smallest disk, in bytes.
 pub const LEAST: u64 = 16 << 20;
+/// Largest disk, in bytes: half the segments that the index can tell apart.
+pub const MOST: u64 = 2 << 40;
 
 impl Options {
     /// Bytes of a segment: enough segments for eviction to choose, large enough for large pages.
     pub fn segment(&self) -> u64 {
         let part = (self.size / 128).max(1);
         (1 << part.ilog2()).clamp(1 << 20, 64 << 20)
+    }
+
+    /// Most segments: each is an open file. Small ones, of many starts, are evicted beyond that.
+    pub fn files(&self) -> usize {
+        ((self.size / self.segment() * 2) as usize + 64).min(crate::disk::MOST_SEGMENTS)
     }
 
     /// Longest record with its key, in bytes.

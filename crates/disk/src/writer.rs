@@ -77,6 +77,8 @@ pub struct Writer<F: Files> {
     pub(crate) serial: u64,
     /// Bytes that may be written now, and when that was so.
     allowance: (u64, Ms),
+    /// The limit on bytes per second; 0: none.
+    limit: u64,
     /// Records of the latest sealed segment.
     records: usize,
 }
@@ -85,13 +87,19 @@ impl<F: Files> Writer<F> {
     /// The writer of a disk; `serial`: greater than the numbers of all segments there.
     pub(crate) fn new(disk: Arc<Disk<F>>, serial: u64) -> Self {
         let records = (disk.options.segment() / TYPICAL) as usize;
-        Self { disk, open: None, serial, allowance: (0, 0), records }
+        let limit = disk.options.write_limit;
+        Self { disk, open: None, serial, allowance: (0, 0), limit, records }
     }
 
     /// The number of its next segment: at first, all with a smaller one are to be loaded
     /// ([`Disk::load`]).
     pub fn first(&self) -> u64 {
         self.serial
+    }
+
+    /// Writes without a limit on bytes per second from now on.
+    pub fn unlimited(&mut self) {
+        self.limit = 0;
     }
 
     /// Writes a record that was announced ([`Disk::register`]), given in pieces. It is found once
@@ -125,7 +133,7 @@ impl<F: Files> Writer<F> {
         if bytes > self.disk.options.most() {
             return Err(PutError::TooLarge);
         }
-        let limit = self.disk.options.write_limit;
+        let limit = self.limit;
         if limit == 0 {
             return Ok(());
         }

@@ -16,7 +16,7 @@ use larder_server::settings::{
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, error_pages, https, identity, lifetimes, objects,
+    TOKEN_BYTES, acme, admin, app, bounded, disk, error_pages, https, identity, lifetimes, objects,
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},
@@ -74,6 +74,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         memcached,
         redis,
         admin: admin::admin(root, directory, report),
+        disk: disk::disk(root, directory),
         remote,
         tracing: tracing::tracing(root, report),
     };

@@ -8,7 +8,7 @@ use larder_server::settings::{
     RefreshPattern, RuleAction, RulePolicy, StatusTtl, Unframed,
 };
 
-use super::{item::default_items, options::Section, problem::Location, reader::Values};
+use super::{disk, item::default_items, options::Section, problem::Location, reader::Values};
 
 /// The defaults of the table of options, as a policy.
 pub(super) fn of_the_table() -> RulePolicy {
@@ -36,6 +36,7 @@ pub(super) fn action(values: &Values) -> RuleAction {
         mend_redirects: values.maybe("mend_redirects"),
         limit: values.maybe("limit").map(Some),
         max_object: values.maybe("max_object"),
+        disk: values.maybe::<String>("disk").as_deref().map(disk::disk_use),
         parts: PartsAction {
             credentials: values.maybe("esi_credentials"),
             comment: values.maybe::<String>("esi_error").map(|word| word == "comment"),

@@ -121,8 +121,10 @@ impl PageFlags {
     pub const ESI: Self = Self(16384);
     /// The answer is made of more than the page alone.
     pub const COMPOSED: Self = Self(8192 | 16384);
+    /// Never written to the disk: by rule, or because it is stored despite `private` or `no-store`.
+    pub const NO_DISK: Self = Self(65536);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(32767);
+    pub const ALL: Self = Self(0x1_7FFF);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

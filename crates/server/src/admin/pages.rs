@@ -133,6 +133,9 @@ pub(super) fn publish(
 ) -> Result<bool, Refused> {
     let shared = http(app)?;
     let draft = draft(place, headers, ttl, tags, body, app.now())?;
+    if let Some(disk) = &shared.disk {
+        disk.published(&draft.key);
+    }
     writer(app, shared).publish(&draft, body).map_err(|error| match error {
         PutError::TooLarge => Refused::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     access_log::Hierarchy,
     fetch::{
-        FetchResult, Reply, Source, mend, remote, store, template,
+        FetchResult, Reply, Source, disk, mend, store, template,
         verdict::{Verdict, judge},
     },
     origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
@@ -72,7 +72,8 @@ pub(crate) struct Keep {
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not
     /// wait.
     pub(crate) mark: bool,
-    /// The fleet is asked before the origin.
+    /// The disk is asked before the origin, and the fleet after it.
+    pub(crate) ask_disk: bool,
     pub(crate) ask_fleet: bool,
     /// The stored page is shared through the fleet.
     pub(crate) shared: bool,
@@ -123,7 +124,7 @@ pub(crate) struct Unstored {
 pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
-    let Some(sent) = remote::first(&mut job, request, interim).await else { return };
+    let Some(sent) = disk::first(&mut job, request, interim).await else { return };
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -308,6 +309,7 @@ pub(crate) fn forget(mut job: Job) {
 pub(crate) fn drop_held(job: &Job) {
     if let Some(Keep { held: Some(held), .. }) = &job.keep {
         job.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+        job.pages.shared.replaced_on_disk(held.entry.key());
     }
 }
 
@@ -342,7 +344,7 @@ pub(crate) async fn pass_on(
         status: response.status,
         head: head::without_length(&head),
         length: if job.head {
-            content_length(facts.fields)
+            facts.fields.get("content-length").and_then(content_length_of)
         } else {
             response.body.declared_length()
         },
@@ -362,11 +364,6 @@ pub(crate) async fn pass_on(
     job.tell(FetchResult::Response(Box::new(reply)));
 }
 
-/// Length that the answer to a HEAD gives for the body a GET would get.
-fn content_length(fields: Fields<'_>) -> Option<u64> {
-    fields.get("content-length").and_then(content_length_of)
-}
-
 /// The reason phrase as the origin gave it.
 pub(crate) fn reason(response: &Response) -> String {
     match &response.reason {
@@ -384,9 +381,11 @@ pub(crate) async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Un
         && (keep.held.is_none() || replaces(facts.status))
         && facts.status < 500
         && why.is_some_and(|why| why.mark)
-        && job.pages.writer().hit_for_miss(keep.key()).is_err()
     {
-        job.pages.counters.store_refused.one();
+        if job.pages.writer().hit_for_miss(keep.key()).is_err() {
+            job.pages.counters.store_refused.one();
+        }
+        job.pages.shared.replaced_on_disk(keep.key());
     }
 }
 
@@ -413,6 +412,7 @@ async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
         }
         HeadUpdate::Invalidate => {
             job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
+            job.pages.shared.replaced_on_disk(held.entry.key());
         }
         HeadUpdate::Ignore => {}
     }

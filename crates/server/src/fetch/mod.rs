@@ -5,6 +5,7 @@
 //! leaves drops them.
 
 mod complete;
+mod disk;
 mod job;
 mod mend;
 mod outgoing;
@@ -50,7 +51,7 @@ use crate::{
         variant,
     },
     request::{Request, route::Route},
-    settings::RequestView as RuleView,
+    settings::{DiskUse, RequestView as RuleView},
 };
 
 /// Pieces of a request body that may wait for the origin.
@@ -78,13 +79,17 @@ pub(crate) struct Plan {
     pub(crate) fleet: bool,
     /// The whole page is fetched, whatever part the client wants.
     pub(crate) whole: bool,
+    /// The disk may have what is wanted.
+    pub(crate) disk: bool,
 }
 
 impl Plan {
     pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
         let fleet =
             matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
-        Self { why, held, variant, solo: false, store: true, fleet, whole: false }
+        // The disk has nothing newer than the page that is held.
+        let disk = fleet && held.is_none();
+        Self { why, held, variant, solo: false, store: true, fleet, whole: false, disk }
     }
 }
 
@@ -137,6 +142,7 @@ pub(crate) async fn fetch(
     plan.whole |= route.policy.cache.esi == Esi::Always || plan.held.as_ref().is_some_and(is_made);
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
+    plan.disk &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
     let solo = plan.solo || !(joins(request, &plan) || by_get);
     let key = plan.variant.as_deref().unwrap_or(&route.key);
@@ -379,6 +385,7 @@ fn prepare(
         site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,
+        ask_disk: plan.disk && route.policy.disk != DiskUse::Never,
         ask_fleet: plan.fleet && route.site.remote && request.pages.remote.is_some(),
         shared: plan.store && route.site.remote,
     };

@@ -24,6 +24,7 @@ use crate::{
     fetch::{
         FetchResult, Source, Template,
         complete::{self, Extent},
+        disk,
         job::{self, Job, Keep, Purpose, Unstored},
         remote, target,
         target::Destination,
@@ -160,6 +161,8 @@ impl NewPage {
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
         let without: &[&str] =
             if same { &["content-length"] } else { &["content-length", "content-range"] };
+        let mut meta = meta;
+        meta.flags = meta.flags.with(disk::flags(keep, facts.fields));
         let Destination { key, vary, marker } = target::destination(job, keep, facts.fields)?;
         let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
         let validators = etag.is_some() || lifetime.last_modified.is_some();
@@ -285,6 +288,12 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
     if job.pages.writer().marker(&job.lead.flight, primary, marker).is_err() {
         job.pages.counters.store_refused.one();
     }
+    // Variants on the disk are found by it.
+    if let Some(disk) = &job.pages.shared.disk
+        && disk.replaced(primary)
+    {
+        disk.keep(primary);
+    }
 }
 
 /// Makes a page visible, counts it, and shares it with other Larders unless it was purged meanwhile
@@ -293,11 +302,14 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
 fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
     let counters = &job.pages.counters;
     let committed = job.pages.writer().commit(fill, &job.lead.flight);
+    // After the commit: from now on the page before it cannot leave memory for the disk any more.
+    job.pages.shared.replaced_on_disk(&draft.key);
     match committed {
         Ok(Committed::Purged) => {}
         Ok(Committed::Stale) => counters.stored.one(),
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
+            disk::keep(job, &draft.key);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
@@ -455,12 +467,13 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let useful = useful_for(&fresh.meta, &keep.policy.cache, !fresh.etag.is_empty());
     let expires = fresh.meta.response_time + 1000 * useful;
+    let meta = Meta { flags: fresh.meta.flags.with(disk::kept(&page.meta)), ..fresh.meta };
     let draft = PageDraft {
         key: held.entry.key().to_vec(),
         head: head::without_length(&fresh.head.head),
         withheld: fresh.head.withheld.clone(),
         etag: (!fresh.etag.is_empty()).then(|| fresh.etag.clone()),
-        ..PageDraft::copy_of(&page, fresh.meta, &keep.site, expires)
+        ..PageDraft::copy_of(&page, meta, &keep.site, expires)
     };
     let mut fill = job.pages.writer().begin(&draft, &job.lead.flight).ok()?;
     fill.copy(page.body_len, |at| held.entry.chunk_at(page.body_at as u64 + at)).await.ok()?;

@@ -28,8 +28,10 @@ pub(super) struct Lookups {
     pub(super) fetches: usize,
     /// The origin confirmed the stored page just now, or sent it: why it was asked.
     confirmed: Option<(Forward, Again)>,
-    /// The page came from the fleet just now.
-    copied: bool,
+    /// The page came from this tier just now.
+    tier: Option<Again>,
+    /// The disk has answered.
+    no_disk: bool,
     /// The fleet has answered. If its page does not answer this request, it is not asked again.
     no_fleet: bool,
     /// The fetches of other requests are not for this one.
@@ -68,8 +70,9 @@ impl Lookups {
                 Step::Serve(held, served)
             }
             (Step::Serve(held, served), None) => {
-                let copied = std::mem::take(&mut self.copied);
-                Step::Serve(held, if copied { served.shared() } else { served })
+                let tier = self.tier.take();
+                let served = tier.map_or(served, |tier| served.from_tier(tier == Again::Remote));
+                Step::Serve(held, served)
             }
             (step, _) => step,
         };
@@ -80,6 +83,7 @@ impl Lookups {
     /// was of no use.
     pub(super) fn limit(&mut self, mut plan: Plan) -> Plan {
         plan.fleet &= !self.no_fleet;
+        plan.disk &= !self.no_disk;
         plan.whole |= self.whole;
         plan.solo |= self.alone || self.fetches >= ROUNDS;
         if self.fetches > ROUNDS {
@@ -94,9 +98,10 @@ impl Lookups {
 
     /// A fetch for this reason says that the store has to be asked again.
     pub(super) fn again(&mut self, why: Forward, again: Again) {
-        self.copied = again == Again::Remote;
+        self.tier = matches!(again, Again::Disk | Again::Remote).then_some(again);
         match again {
             Again::Changed => {}
+            Again::Disk => self.no_disk = true,
             Again::Remote => self.no_fleet = true,
             Again::Validated | Again::Stored => self.confirmed = Some((why, again)),
             Again::Alone => self.alone = true,

@@ -28,6 +28,8 @@ pub(crate) struct Served {
 enum How {
     Fresh,
     Stale,
+    /// Fresh, and from the disk just now.
+    Disk,
     /// Fresh, and from the fleet just now.
     Fleet,
     Validated(Forward),
@@ -52,9 +54,10 @@ impl Served {
         Self { age: 0, ttl: 0, refresh: false, how: How::File(seen) }
     }
 
-    /// It came from the fleet just now.
-    pub(crate) fn shared(self) -> Self {
-        Self { how: if self.how == How::Fresh { How::Fleet } else { self.how }, ..self }
+    /// It came from the fleet just now, or else from the disk.
+    pub(crate) fn from_tier(self, fleet: bool) -> Self {
+        let how = if fleet { How::Fleet } else { How::Disk };
+        Self { how: if self.how == How::Fresh { how } else { self.how }, ..self }
     }
 
     /// The origin confirmed it just now; it was asked for this reason.
@@ -76,11 +79,11 @@ impl Served {
 
     pub(super) fn result(self, status: u16) -> ResultCode {
         match self.how {
-            How::Fresh | How::Fleet | How::File(Seen::Kept) if status == 304 => {
+            How::Fresh | How::Disk | How::Fleet | How::File(Seen::Kept) if status == 304 => {
                 ResultCode::TcpImsHit
             }
-            How::Fresh | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
-            How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
+            How::Fresh | How::Disk | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
+            How::Disk | How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
             How::File(Seen::Opened) => ResultCode::TcpMiss,
             How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
             How::Fresh => ResultCode::TcpMemHit,
@@ -94,6 +97,7 @@ impl Served {
     /// Where the page came from.
     fn tier(self) -> &'static str {
         match self.how {
+            How::Disk => "disk",
             How::Fleet => "remote",
             How::File(_) => "file",
             How::Fresh | How::Stale | How::Validated(_) | How::Stored(_) | How::OnError => "memory",
@@ -104,6 +108,7 @@ impl Served {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
+            How::Disk => (cache_status.hit, cache_status.detail) = (true, Some("disk")),
             How::Fleet => (cache_status.hit, cache_status.detail) = (true, Some("remote")),
             How::Validated(why) => {
                 (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(304))
@@ -141,7 +146,7 @@ pub(super) fn lines(
                 head.ready(line);
             }
         }
-        How::Validated(_) | How::Stored(_) | How::OnError => {
+        How::Disk | How::Validated(_) | How::Stored(_) | How::OnError => {
             meta::meta_lines(head, http, &served.meta());
         }
         How::File(seen) => {

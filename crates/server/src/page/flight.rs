@@ -45,6 +45,8 @@ pub(crate) enum Landing {
 pub(crate) enum Again {
     /// The stored page has changed.
     Changed,
+    /// The page is there now, and came from the disk.
+    Disk,
     /// The page is there now, and came from the fleet.
     Remote,
     /// The origin confirmed the stored page just now, whatever its age says.

@@ -289,6 +289,24 @@ impl PageWriter<'_> {
         })
     }
 
+    /// Puts a marker back that lay in another tier, unless there is one, or the page was purged
+    /// meanwhile. Whether it is there.
+    pub(crate) fn restore_marker(
+        &self,
+        flight: &Flight,
+        primary: &[u8],
+        marker: &Marker,
+        soft_purged_at: Ms,
+    ) -> Result<bool, PutError> {
+        flight.hold_purges(|purged| {
+            let now = self.clock.now();
+            if purged != Purged::No || self.store.peek(PAGES, primary, now).is_some() {
+                return Ok(false);
+            }
+            self.put_marker(primary, marker, soft_purged_at).map(|()| true)
+        })
+    }
+
     /// Writes a marker under which all variants received before `soft_purged_at` are stale; 0: none
     /// is.
     pub(crate) fn put_marker(

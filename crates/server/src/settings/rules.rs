@@ -17,6 +17,7 @@ use larder_proto::{
 use regex::Regex;
 
 use super::{
+    disk::DiskUse,
     handling::Handling,
     patterns::{CookiePattern, Glob},
     rate::Rate,
@@ -123,6 +124,8 @@ pub struct RulePolicy {
     pub max_object: u64,
     /// How pages are put together of parts, and how such parts are requested.
     pub parts: Parts,
+    /// Use of the disk.
+    pub disk: DiskUse,
     /// The choices that RFC 9111 leaves to the operator.
     pub cache: Policy,
     /// Beyond caching; None: nothing is changed.
@@ -144,6 +147,7 @@ impl Default for RulePolicy {
             limit: None,
             max_object: 1 << 30,
             parts: Parts::default(),
+            disk: DiskUse::Auto,
             cache: Policy::default(),
             handling: None,
         }
@@ -292,6 +296,7 @@ overlay! {
         mend_redirects: bool,
         limit: Option<Rate>,
         max_object: u64,
+        disk: DiskUse,
     } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }
 

@@ -314,6 +314,14 @@ pub(super) const POLICY: &[Opt] = &[
          `brief`: for 10 s at most, then fetch them whole; `pass`: do not store them. An answer \
          that ends in a reset is never stored.",
     ),
+    opt(
+        "disk",
+        Kind::Choice(&["auto", "always", "never"]),
+        "auto",
+        "Use of the disk, if there is one. `auto`: pages that were asked for more than once, when \
+         they leave memory; `always`: as soon as they are stored; `never`: not at all. Pages that \
+         are stored despite `private` or `no-store` are never on it.",
+    ),
     list(
         "compress",
         Kind::Choice(&["zstd", "br", "gzip"]),
