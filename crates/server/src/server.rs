@@ -123,7 +123,7 @@ pub struct Server {
     inherited: Inherited,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
-    /// What the settings say for each of these.
+    /// The address in the settings for each of these.
     wanted: Vec<Wanted>,
     wanted_admin: Vec<(SocketAddr, bool)>,
     /// `memory` at the start, and the store's part of it: index and tables are made for it.

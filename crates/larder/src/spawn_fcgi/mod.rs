@@ -127,8 +127,8 @@ impl Default for Typed {
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let root = rustix::process::getuid().is_root();
     let (supervise, arguments) = supervise::asked(arguments);
-    let begun = flags::read(&arguments, root)
-        .and_then(|typed| begin(&Typed { supervise, ..typed }, root));
+    let begun =
+        flags::read(&arguments, root).and_then(|typed| begin(&Typed { supervise, ..typed }, root));
     match begun {
         Ok(code) => code,
         Err(Exit::Failure(message)) => {

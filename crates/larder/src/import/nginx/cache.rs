@@ -10,7 +10,7 @@ use super::{
     parse::Directive,
 };
 
-/// What the directives of a context refer to.
+/// Names that the directives of a context refer to.
 pub(super) struct Context<'n> {
     /// `inactive` of each cache.
     pub(super) zones: &'n BTreeMap<String, String>,
