@@ -63,7 +63,7 @@ fn django_behind_larder_that_is_its_cache() {
 #[test]
 fn two_larders_share_their_pages() {
     let servers = [Memcached::debian(&[]), Memcached::debian(&[])];
-    let [first, second] = servers.each_ref().map(|server| server.addr().to_string());
+    let [first, second] = servers.each_ref().map(|server| server.server());
     let origin = Origin::serving(&["Cache-Control: max-age=600"], "page");
     let larder = |file: &str, http: &str, admin: &str| {
         Larder::with_config(&example(

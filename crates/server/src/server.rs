@@ -107,6 +107,8 @@ struct Faces {
     http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     memcached: Option<Arc<memcache::Shared>>,
     redis: Option<Arc<redis::Shared>>,
+    /// The account of the memory that clients hold.
+    room: Option<Arc<Room>>,
 }
 
 /// A running server.
@@ -406,6 +408,7 @@ impl Faces {
             memcached: settings.memcached.as_ref().map(|settings| {
                 memcache::Shared::new(settings.clone(), store, &room, now, workers)
             }),
+            room: Some(room.clone()),
             redis: settings
                 .redis
                 .as_ref()

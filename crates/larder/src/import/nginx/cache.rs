@@ -262,7 +262,9 @@ fn others(context: &Context<'_>, directive: &Directive, keys: &mut Keys, draft: 
                 || file.contains("fastcgi-php")
                 || file.contains("fastcgi.conf") => {}
         _ => {
-            let known = draft.left.iter().any(|left| left.line == directive.line);
+            // A directive of the server is one of each of its locations.
+            let (line, text) = (directive.line, directive.text());
+            let known = draft.left.iter().any(|left| left.line == line && left.text == text);
             if !known {
                 draft.leave(directive.line, directive.text(), "no counterpart");
             }

@@ -17,6 +17,7 @@ pub(super) fn action(words: &[String], side: Side, keys: &mut Keys) -> bool {
             if field.eq_ignore_ascii_case("req.http.cookie") =>
         {
             keys.set("ignore_cookies", "[\"*\"]");
+            keys.set("bypass_cookies", "[]");
         }
         (Side::Request, ["unset" | "remove", field]) if field.starts_with("req.http.") => {
             keys.add("request_fields", &format!("-{}", &field[9..]));
