@@ -183,6 +183,29 @@ fn head_of_what_is_not_stored_fetches_it() {
 }
 
 #[test]
+fn head_of_a_stale_page_refreshes_it() {
+    let origin = Origin::start(|seen, reply| {
+        assert_eq!(seen.method, "GET");
+        match seen.get("if-none-match") {
+            None => reply.ok(&["ETag: \"1\"", "Cache-Control: max-age=0"], "old"),
+            Some("\"1\"") => reply.ok(&["ETag: \"2\"", "Cache-Control: max-age=0"], "a new page"),
+            Some(_) => reply.head(304, &["ETag: \"2\"", "Cache-Control: max-age=1000"]),
+        };
+    });
+    let larder = Larder::before(&origin.url());
+    let mut wire = larder.connect();
+    assert_eq!(wire.get("/", &[]).text(), "old");
+    // A new page, and the same one confirmed.
+    for _ in 0..2 {
+        let head = wire.ask("HEAD", "/", &["Host: site.test"]);
+        assert_eq!((head.status, head.get("content-length")), (200, Some("10")));
+        assert!(!head.is_hit(), "{head:?}");
+    }
+    assert_eq!(wire.get("/", &[]).assert_hit().text(), "a new page");
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
 fn a_site_may_send_head_as_head() {
     let origin = Origin::start(|seen, reply| {
         match seen.method.as_str() {

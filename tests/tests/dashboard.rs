@@ -142,6 +142,11 @@ fn everything_can_be_done_by_keyboard_and_fits_a_phone() {
     script("keyboard.mjs", false);
 }
 
+#[test]
+fn axe_core_finds_nothing_to_complain_of() {
+    script("axe.mjs", false);
+}
+
 /// A script that is waited for, killed if the test fails before.
 struct Running(Child);
 

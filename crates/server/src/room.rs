@@ -59,7 +59,7 @@ pub(crate) struct Room {
     heap: AtomicU64,
     store: AtomicU64,
     /// Of `heap` beyond [`FREE`] and `store` together.
-    limit: u64,
+    limit: AtomicU64,
     /// The longest value the store takes.
     item: u64,
     /// None: nobody lends (tests).
@@ -81,18 +81,27 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn new(store: &'static Store, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
-            limit: store.totals().budget / PART,
+            limit: AtomicU64::new(store.totals().budget / PART),
             item: store.max_value(),
             loan: Some(Mutex::new(store.loan())),
             ..Self::without_store(clock)
         })
     }
 
+    /// The store has another budget from now on.
+    pub(crate) fn resized(&self, budget: u64) {
+        self.limit.store(budget / PART, Relaxed);
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Relaxed)
+    }
+
     fn without_store(clock: Clock) -> Self {
         Self {
             heap: AtomicU64::new(0),
             store: AtomicU64::new(0),
-            limit: u64::MAX / 2,
+            limit: AtomicU64::new(u64::MAX / 2),
             item: u64::MAX / 2,
             loan: None,
             lent: AtomicU64::new(0),
@@ -120,7 +129,7 @@ impl Room {
     /// The most one client can hold outside the store: a command longer than this never becomes
     /// whole.
     pub(crate) fn most(&self) -> u64 {
-        self.limit + FREE
+        self.limit() + FREE
     }
 
     /// The longest value the store takes.
@@ -142,7 +151,7 @@ impl Room {
 
     /// At most half of what may be held is: room for what is of use and not needed.
     pub(crate) fn has_plenty(&self) -> bool {
-        self.wanted() + self.store.load(Relaxed) <= self.limit / 2
+        self.wanted() + self.store.load(Relaxed) <= self.limit() / 2
     }
 
     /// This client holds so many bytes more. False: it may not, and nothing was counted.
@@ -202,7 +211,7 @@ impl Room {
 
     /// Bytes above the limit.
     fn over(&self) -> u64 {
-        (self.wanted() + self.store.load(Relaxed)).saturating_sub(self.limit)
+        (self.wanted() + self.store.load(Relaxed)).saturating_sub(self.limit())
     }
 
     /// Bytes above the limit when all have left that were told to.
@@ -242,7 +251,8 @@ impl Room {
     #[cold]
     fn make(&self, asks: &Holder) -> bool {
         let _making = self.making.lock();
-        (self.excess() == 0 || self.close_others(asks)) && self.over() <= self.limit / OVERSHOOT
+        (self.excess() == 0 || self.close_others(asks))
+            && self.over() <= self.limit() / OVERSHOOT
     }
 
     fn close_others(&self, asks: &Holder) -> bool {
@@ -264,7 +274,7 @@ impl Room {
             // Nobody leaves for what is refused all the same.
             return false;
         }
-        let more = self.excess() + self.limit / AT_ONCE;
+        let more = self.excess() + self.limit() / AT_ONCE;
         let mut freed = 0;
         for (_, held, other) in others.drain(..still) {
             if freed >= more {

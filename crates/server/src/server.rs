@@ -108,6 +108,8 @@ struct Faces {
     http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     memcached: Option<Arc<memcache::Shared>>,
     redis: Option<Arc<redis::Shared>>,
+    /// The account of the memory that clients hold.
+    room: Option<Arc<Room>>,
 }
 
 /// A running server.
@@ -124,7 +126,7 @@ pub struct Server {
     inherited: Inherited,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
-    /// What the settings say for each of these.
+    /// The address in the settings for each of these.
     wanted: Vec<Wanted>,
     wanted_admin: Vec<(SocketAddr, bool)>,
     /// `memory` at the start, and the store's part of it: index and tables are made for it.
@@ -411,6 +413,7 @@ impl Faces {
             memcached: settings.memcached.as_ref().map(|settings| {
                 memcache::Shared::new(settings.clone(), store, &room, now, workers)
             }),
+            room: Some(room.clone()),
             redis: settings
                 .redis
                 .as_ref()

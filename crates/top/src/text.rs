@@ -211,7 +211,7 @@ pub(crate) fn clock(ms: u64) -> String {
     format!("{:02}:{:02}:{:02}.{:03}", s / 3600 % 24, s / 60 % 60, s % 60, ms % 1000)
 }
 
-/// What ails the whole server now, with the remedy.
+/// Troubles of the whole server now, each with its remedy.
 pub(crate) fn states(snapshot: &Snapshot) -> Vec<String> {
     let (now, memory) = (&snapshot.conditions, &snapshot.memory);
     let mut lines = Vec::new();

@@ -173,11 +173,7 @@ fn origin(
             if !values.is_set("idle_timeout") {
                 idle_timeout = IDLE_APPLICATION;
             }
-            let mut settings = fastcgi(values, directory, report)?;
-            if let Some(tree) = &mut settings.tree {
-                Arc::make_mut(tree).error_pages = pages.clone();
-            }
-            OriginScheme::FastCgi(Arc::new(settings))
+            OriginScheme::FastCgi(Arc::new(fastcgi(values, pages, directory, report)?))
         }
         // Resolved above.
         UrlScheme::App => return None,
@@ -185,12 +181,8 @@ fn origin(
             useless(values, &["proxy_protocol"], "for HTTP origins", report);
             useless(values, &OF_FASTCGI, "for FastCGI origins", report);
             useless(values, &https::OF_HTTPS, "for https origins", report);
-            let mut tree = tree(values, "url", of_the_file(values, &url, directory), report)?;
-            tree.error_pages = pages.clone();
-            if !values.is_set("index") {
-                tree.index = vec!["index.html".to_owned()];
-            }
-            OriginScheme::Files(Arc::new(tree))
+            let root = of_the_file(values, &url, directory);
+            OriginScheme::Files(Arc::new(files(values, root, pages, report)?))
         }
     };
     let is_socket = url.scheme != UrlScheme::Files && !url.path.as_os_str().is_empty();
@@ -243,14 +235,37 @@ pub(super) fn useless(values: &Values, names: &[&'static str], of: &str, report:
     }
 }
 
-fn fastcgi(values: &Values, directory: &Path, report: &mut Report) -> Option<FastCgiSettings> {
+/// The tree of a `files:` origin.
+fn files(
+    values: &Values,
+    root: PathBuf,
+    pages: &Arc<ErrorPages>,
+    report: &mut Report,
+) -> Option<TreeSettings> {
+    let mut tree = tree(values, "url", root, report)?;
+    tree.error_pages = pages.clone();
+    if !values.is_set("index") {
+        tree.index = vec!["index.html".to_owned()];
+    }
+    Some(tree)
+}
+
+fn fastcgi(
+    values: &Values,
+    pages: &Arc<ErrorPages>,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<FastCgiSettings> {
     let root = file(values, "root", directory);
     if root.is_none() {
         useless(values, &OF_FILES, "for origins with a `root`", report);
         useless(values, &["split_path", "app_root"], "for origins with a `root`", report);
     }
     let tree = match root {
-        Some(root) => Some(Arc::new(tree(values, "root", root, report)?)),
+        Some(root) => {
+            let tree = tree(values, "root", root, report)?;
+            Some(Arc::new(TreeSettings { error_pages: pages.clone(), ..tree }))
+        }
         None => None,
     };
     Some(FastCgiSettings {

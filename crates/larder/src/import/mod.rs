@@ -1,6 +1,6 @@
 //! `larder import`: the configuration of nginx, Varnish, Squid or memcached as one of Larder.
 //!
-//! What has no counterpart is left out and reported, with its line; nothing is left out in silence.
+//! A setting without a counterpart is left out and reported, with its line; none in silence.
 //! The result is checked as `larder check` does.
 
 mod draft;

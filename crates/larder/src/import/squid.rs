@@ -150,9 +150,8 @@ impl Squid {
             }
             ["workers", number] => draft.root.set("threads", *number),
             ["request_body_max_size", size @ ..] => {
-                if let Some(size) = times::size(&size.concat()).filter(|size| !size.starts_with('0')) {
-                    draft.limits.text("request_body", &size);
-                }
+                let size = times::size(&size.concat()).filter(|size| !size.starts_with('0'));
+                size.iter().for_each(|size| draft.limits.text("request_body", size));
             }
             ["request_header_access" | "reply_header_access", field, "deny", "all"] => {
                 let side = if words[0] == "request_header_access" { "request_fields" } else { "response_fields" };

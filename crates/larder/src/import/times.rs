@@ -1,7 +1,7 @@
 //! Times, sizes and patterns as other programs write them, in Larder's words.
 
-/// nginx's `10m`, `1h 30m`, `1d`, `30` (seconds), `500ms`, Varnish's `2w`, `1.5h`: in Larder's form.
-/// None: something else.
+/// nginx's `10m`, `1h 30m`, `1d`, `30` (seconds), `500ms`, Varnish's `2w`, `1.5h`: in Larder's
+/// form. None: something else.
 pub(super) fn time(text: &str) -> Option<String> {
     let mut seconds = 0.0;
     for part in text.split_whitespace() {

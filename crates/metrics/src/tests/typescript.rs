@@ -44,8 +44,8 @@ fn generated() -> String {
         Remote, RemoteServer, RemotePages
     );
     declare!(
-        out: Advice, Conditions, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine,
-        ObjectRow, Purge, AnsweredError
+        out: Advice, Conditions, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey,
+        LogLine, ObjectRow, Purge, AnsweredError
     );
     out.push_str(
         "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, \

@@ -228,11 +228,7 @@ impl Job {
     /// Tells everybody that the origin failed.
     fn fail(mut self, cause: ErrorCause, why: &'static str) {
         self.pages.counters.origin_failures.one();
-        let detail = match cause {
-            ErrorCause::Status(status) => Some(format!("the origin answered with {status}")),
-            ErrorCause::Disconnected => None,
-        };
-        let failure = Arc::new(Failure { cause, status: 502, why, detail });
+        let failure = Arc::new(Failure::caused(cause, why));
         self.lead.flight.land(Landing::Failed(failure.clone()));
         self.tell(FetchResult::Failed(failure));
     }

@@ -71,6 +71,15 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The answer of the origin, or its lack, is the failure.
+    pub(crate) fn caused(cause: ErrorCause, why: &'static str) -> Self {
+        let detail = match cause {
+            ErrorCause::Status(status) => Some(format!("the origin answered with {status}")),
+            ErrorCause::Disconnected => None,
+        };
+        Self { cause, status: 502, why, detail }
+    }
+
     pub(crate) fn of(error: &OriginError) -> Self {
         let why = match error.status() {
             504 => "the site behind this cache did not answer in time",

@@ -1,6 +1,8 @@
 //! The settings whose change needs a restart.
 
-use crate::settings::{HttpsSettings, MemcachedSettings, RedisSettings, Settings};
+use std::path::PathBuf;
+
+use crate::settings::{HttpsSettings, Listen, MemcachedSettings, RedisSettings, Settings};
 
 /// All changed settings that need a restart. `memory`: that of the start.
 pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static str> {
@@ -18,6 +20,7 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         ("https.http3", http3(new) != http3(old)),
         // Connections of HTTP/3 have no socket of their own that could outlive the listener.
         ("https.listen beside http3", http3(new) && https_listen(new) != https_listen(old)),
+        ("the mode of a unix socket", modes_differ(old, new)),
         ("acme without https at the start", old.https.is_none() && orders(&new.https)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
@@ -52,6 +55,21 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
 
 fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {
     settings.disk.as_ref().map(|disk| (disk.path.as_path(), disk.size))
+}
+
+/// Whether a socket that stays has another mode: a new one cannot be opened beside it.
+fn modes_differ(old: &Settings, new: &Settings) -> bool {
+    let modes = |settings: &Settings| -> Vec<(PathBuf, u32)> {
+        let memcached = settings.memcached.iter().flat_map(|face| &face.listen);
+        let redis = settings.redis.iter().flat_map(|face| &face.listen);
+        let unix = |listen: &Listen| match listen {
+            Listen::Unix { path, mode } => Some((path.clone(), *mode)),
+            Listen::Tcp(_) => None,
+        };
+        memcached.chain(redis).filter_map(unix).collect()
+    };
+    let after = modes(new);
+    modes(old).iter().any(|(path, mode)| after.iter().any(|(at, new)| at == path && new != mode))
 }
 
 fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 4] {

@@ -77,20 +77,29 @@ impl Server {
 
     /// The log and the memory: they may fail.
     fn change_others(&self, settings: &Settings) -> Result<(), ReloadError> {
-        // Of the memory at the start: the rest, such as copies of large pages, stays as it was.
-        let budget = self.budget.saturating_sub(self.memory - settings.memory);
-        let resized = settings.memory == self.settings.memory
-            || self.store.set_budget(budget, self.worker_shared.clock.now()).is_ok();
-        if !resized {
+        if !self.resize(settings.memory) {
             return Err(ReloadError::Memory);
         }
         if let (Some(logger), Some(log)) = (&self.logger, &settings.access_log)
             && settings.access_log != self.settings.access_log
         {
             let path = log.path.display().to_string();
-            logger.change(log).map_err(|source| ReloadError::Log { path, source })?;
+            if let Err(source) = logger.change(log) {
+                self.resize(self.settings.memory);
+                return Err(ReloadError::Log { path, source });
+            }
         }
         Ok(())
+    }
+
+    /// Gives the store its part of so much memory, which is at most that of the start. The rest,
+    /// such as copies of large pages, stays as it was.
+    fn resize(&self, memory: u64) -> bool {
+        let budget = self.budget.saturating_sub(self.memory.saturating_sub(memory));
+        let done = self.store.set_budget(budget, self.worker_shared.clock.now()).is_ok();
+        let room = self.faces.room.iter();
+        room.for_each(|room| room.resized(self.store.totals().budget));
+        done
     }
 
     /// Opens the listeners that are new, and names those that are to be closed.

@@ -98,7 +98,7 @@ pub(super) struct Sockets {
     /// Of the one admin thread; with true of TLS.
     pub(super) admin: Vec<(TcpListener, bool)>,
     pub(super) addresses: Vec<(FaceName, Address)>,
-    /// What the settings say for each of these.
+    /// The address in the settings for each of these.
     pub(super) wanted: Vec<Wanted>,
 }
 

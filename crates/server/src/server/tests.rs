@@ -126,26 +126,28 @@ fn a_taken_address_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_reload_names_what_takes_a_restart() {
+fn a_reload_names_all_that_takes_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
     let with = |name: &str, redis| {
         settings(Some(MemcachedSettings::plain(vec![unix(&dir.path().join(name))])), redis)
     };
     let mut server = Server::start(with("one", None)).expect("started");
     let mut fixed = |settings| match server.reload(settings) {
-        Ok(()) => "nothing",
-        Err(ReloadError::Fixed(name)) => name,
-        Err(ReloadError::Log { .. }) => "log",
+        Ok(()) => Vec::new(),
+        Err(ReloadError::Fixed(names)) => names,
+        Err(other) => panic!("{other}"),
     };
-    assert_eq!(fixed(with("two", None)), "memcached.listen");
-    assert_eq!(fixed(with("one", Some(redis(Vec::new())))), "redis.listen");
-    assert_eq!(fixed(settings(None, None)), "memcached.listen");
-    let mut larger = with("one", None);
-    larger.memory *= 2;
-    assert_eq!(fixed(larger), "memory");
-    let mut changed = with("one", None);
+    assert!(fixed(with("two", None)).is_empty());
+    assert!(!dir.path().join("one").exists() && dir.path().join("two").exists());
+    let served = "whether redis is served";
+    assert_eq!(fixed(with("two", Some(redis(Vec::new())))), [served]);
+    assert_eq!(fixed(settings(None, None)), ["whether memcached is served"]);
+    let mut larger = with("two", Some(redis(Vec::new())));
+    (larger.memory, larger.threads) = (larger.memory * 2, 7);
+    assert_eq!(fixed(larger), ["memory (above that of the start)", "threads", served]);
+    let mut changed = with("two", None);
     changed.memcached.as_mut().expect("there").connections = 20;
-    assert_eq!(fixed(changed), "nothing");
+    assert!(fixed(changed).is_empty());
     server.drain();
 }
 

@@ -10,7 +10,7 @@ use super::{
     parse::Directive,
 };
 
-/// What the directives of a context refer to.
+/// Names that the directives of a context refer to.
 pub(super) struct Context<'n> {
     /// `inactive` of each cache.
     pub(super) zones: &'n BTreeMap<String, String>,
@@ -262,7 +262,9 @@ fn others(context: &Context<'_>, directive: &Directive, keys: &mut Keys, draft: 
                 || file.contains("fastcgi-php")
                 || file.contains("fastcgi.conf") => {}
         _ => {
-            let known = draft.left.iter().any(|left| left.line == directive.line);
+            // A directive of the server is one of each of its locations.
+            let (line, text) = (directive.line, directive.text());
+            let known = draft.left.iter().any(|left| left.line == line && left.text == text);
             if !known {
                 draft.leave(directive.line, directive.text(), "no counterpart");
             }

@@ -111,7 +111,7 @@ pub(super) fn draft(text: &str) -> Draft {
     draft
 }
 
-/// What the servers refer to.
+/// Names that the servers refer to.
 #[derive(Default)]
 struct Nginx {
     /// Servers of each upstream, and the keys of its origin.
@@ -334,53 +334,52 @@ impl Nginx {
             site.keys.text("preset", "wordpress");
         }
         for location in locations {
-            let mut rule = RuleDraft::default();
-            if !path(location, &mut rule.keys) {
-                draft.leave(
-                    location.line,
-                    location.text(),
-                    "its expression is not understood here",
-                );
-                continue;
-            }
-            let directives = context(Some(location));
-            let own: Vec<Directive> = location.inner().to_vec();
-            let denied = own
-                .iter()
-                .find(|d| d.name() == "deny" || (d.name() == "return" && d.arg().starts_with('4')));
-            if let Some(denied) = denied {
-                draft.leave(denied.line, format!("{}: {}", location.text(), denied.text()), "no path is refused here: let the origin do it, or try_files = [\"=404\"] of a files origin");
-                continue;
-            }
-            if let Some(moved) = own.iter().find(|d| d.name() == "return") {
-                rule.keys.text(
-                    "redirect",
-                    &format!(
-                        "{} {}",
-                        moved.arg(),
-                        moved
-                            .args()
-                            .get(1)
-                            .map_or("", String::as_str)
-                            .replace("$request_uri", "$uri")
-                    ),
-                );
-                site.rules.push(rule);
-                continue;
-            }
-            let mut keys = Keys::default();
-            let urls = self.source(&directives, &mut keys, draft);
-            policy(&context_of, &directives, &mut rule.keys, &mut keys, draft);
-            if !urls.is_empty() && site.origin.is_empty() {
-                (site.origin, site.origin_keys) = (urls, keys);
-            } else if !urls.is_empty() && (urls != site.origin || keys != site.origin_keys) {
-                rule.keys.set("origin", origin(&urls, &keys));
-            }
-            site.rules.push(rule);
+            self.location(location, &context(Some(location)), &mut site, draft);
         }
         if !site.origin.is_empty() {
             draft.sites.push(site);
         }
+    }
+
+    /// A rule for a location; the first with a source is the site's, if it has none.
+    fn location(
+        &self,
+        location: &Directive,
+        directives: &[Directive],
+        site: &mut SiteDraft,
+        draft: &mut Draft,
+    ) {
+        let mut rule = RuleDraft::default();
+        if !path(location, &mut rule.keys) {
+            let why = "its expression is not understood here";
+            return draft.leave(location.line, location.text(), why);
+        }
+        let own = location.inner();
+        let refuses = |d: &&Directive| {
+            d.name() == "deny" || (d.name() == "return" && d.arg().starts_with('4'))
+        };
+        if let Some(denied) = own.iter().find(refuses) {
+            let why = "no path is refused here, and this one is served: let the origin refuse it, \
+                       or try_files = [\"=404\"] of a files origin";
+            let text = format!("{}: {}", location.text(), denied.text());
+            return draft.leave(denied.line, text, why);
+        }
+        if let Some(moved) = own.iter().find(|d| d.name() == "return") {
+            let place = moved.args().get(1).map_or("", String::as_str);
+            let place = place.replace("$request_uri", "$uri");
+            rule.keys.text("redirect", &format!("{} {place}", moved.arg()));
+            return site.rules.push(rule);
+        }
+        let mut keys = Keys::default();
+        let urls = self.source(directives, &mut keys, draft);
+        let context = Context { zones: &self.zones, rates: &self.rates, needless: NEEDLESS };
+        policy(&context, directives, &mut rule.keys, &mut keys, draft);
+        if !urls.is_empty() && site.origin.is_empty() {
+            (site.origin, site.origin_keys) = (urls, keys);
+        } else if !urls.is_empty() && (urls != site.origin || keys != site.origin_keys) {
+            rule.keys.set("origin", origin(&urls, &keys));
+        }
+        site.rules.push(rule);
     }
 
     /// The URLs that a context's pages come from.

@@ -33,10 +33,11 @@ pub(super) fn covered(text: &str, side: Side) -> bool {
     }
 }
 
-/// The conditions of rules, one for each alternative. None: it has no counterpart.
-pub(super) fn conditions(words: &[String], side: Side) -> Option<Vec<Keys>> {
-    let words: Vec<&str> =
-        words.iter().map(String::as_str).filter(|word| !matches!(*word, "(" | ")")).collect();
+/// The conditions of rules, one for each alternative that can be said, and whether all can. None:
+/// it has no counterpart.
+pub(super) fn conditions(words: &[String], side: Side) -> Option<(Vec<Keys>, bool)> {
+    let bare = words.iter().map(String::as_str).filter(|word| !matches!(*word, "(" | ")"));
+    let words: Vec<&str> = bare.collect();
     if words.contains(&"&&") && words.contains(&"||") {
         return None;
     }
@@ -45,13 +46,16 @@ pub(super) fn conditions(words: &[String], side: Side) -> Option<Vec<Keys>> {
         for part in words.split(|word| *word == "&&") {
             one(part, side, &mut all)?;
         }
-        return Some(vec![all]);
+        return Some((vec![all], true));
     }
-    let each = words.split(|word| *word == "||").map(|part| {
+    let parts: Vec<_> = words.split(|word| *word == "||").collect();
+    let said = parts.iter().filter_map(|part| {
         let mut keys = Keys::default();
         one(part, side, &mut keys).map(|()| keys)
     });
-    each.collect()
+    let said: Vec<Keys> = said.collect();
+    let whole = said.len() == parts.len();
+    (!said.is_empty()).then_some((said, whole))
 }
 
 fn one(words: &[&str], side: Side, keys: &mut Keys) -> Option<()> {
@@ -97,7 +101,8 @@ fn url_regex(pattern: &str) -> Option<String> {
     // The query is often spelled out behind the end of the path.
     let path = pattern.replace("(\\?.*)?$", "$").replace("(\\?.*|)$", "$").replace("(\\?|$)", "$");
     let path = path.replace("(\\?[^\\?]*)?$", "$");
-    if path.contains("\\?") {
+    // The rest is about the query, which rules do not look at.
+    if path.contains("\\?") || path.contains(['=', '&']) {
         return None;
     }
     times::regex(&path, false)

@@ -48,6 +48,7 @@ pub(super) fn draft(text: &str, flags: &[String]) -> Draft {
             name => draft.leave(sub.line, format!("sub {name}"), "subroutines beside vcl_recv, vcl_backend_response and vcl_deliver have no counterpart"),
         }
     }
+    vcl.pass_cookies(&declarations);
     if vcl.site.origin.is_empty() {
         vcl.site.origin = vcl.backends.first().map(|(_, url, _)| url.clone()).into_iter().collect();
     }
@@ -124,6 +125,23 @@ impl Vcl {
         if declaration.name != "none" && !host.is_empty() {
             self.backends.push((declaration.name.clone(), url, keys));
         }
+    }
+
+    /// The VCL that is built in passes requests with cookies, where a file does not remove them or
+    /// ends before it.
+    fn pass_cookies(&mut self, declarations: &[Declaration]) {
+        let ends = |statement: &Statement| match statement {
+            Statement::Plain { words, .. } => words.starts_with(&["return".to_owned()]),
+            _ => false,
+        };
+        let mut all = declarations.iter().filter(|one| one.name == "vcl_recv");
+        if all.any(|one| one.inner.iter().any(ends)) || self.site.keys.has("bypass_cookies") {
+            return;
+        }
+        self.site.keys.set("bypass_cookies", "[\"*\"]");
+        let note = "Varnish passes requests with cookies unless the VCL removes them: name those \
+                    that matter in bypass_cookies, and ignore the others.";
+        self.site.notes.push(note.to_owned());
     }
 
     fn acl(&mut self, declaration: &Declaration) {
@@ -240,9 +258,14 @@ impl Vcl {
         if covered(&text, side) {
             return;
         }
-        let Some(rules) = conditions(condition, side) else {
+        let Some((rules, whole)) = conditions(condition, side) else {
             return draft.leave(line, format!("if {text}"), "its condition has no counterpart: path_regex, method, cookie, header of a [[site.rule]]");
         };
+        if !whole {
+            let why = "a part of it has no counterpart (rules do not look at the query): the other \
+                       parts are rules";
+            draft.leave(line, format!("if {text}"), why);
+        }
         let mut effects = Keys::default();
         for statement in inner {
             match statement {

@@ -333,7 +333,7 @@ var Chart = class {
     frame.append(this.plot, this.empty);
     this.element = h(
       "section",
-      { class: "card", id: options.id, "aria-labelledby": `${options.id}-title` },
+      { class: "card", id: options.id, "aria-label": `${options.title}, chart` },
       h("header", {}, h("h2", { id: `${options.id}-title`, title: options.meaning }, options.title), this.when, this.headline),
       this.legend(),
       frame
@@ -1425,7 +1425,7 @@ function log(inspect2) {
   const heads = ["Time", "Took", "Status", "Result", "Bytes", "Protocol", "Method", "URL", "Client"];
   const table = h("table", { "aria-label": "Requests, newest first" }, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), body);
   const state2 = h("p", { class: "empty", role: "status" }, "Start shows requests as they are answered, newest first.");
-  made.body.append(form, state2, h("div", { class: "table log-rows", tabindex: 0, role: "region", "aria-label": "Live log" }, table));
+  made.body.append(form, state2, h("div", { class: "table log-rows", tabindex: 0, role: "region", "aria-label": "Requests of the live log" }, table));
   let abort = null;
   let waiting = [];
   let seen = 0;

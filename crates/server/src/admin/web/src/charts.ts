@@ -117,7 +117,7 @@ export class Chart {
         frame.append(this.plot, this.empty);
         this.element = h(
             'section',
-            { class: 'card', id: options.id, 'aria-labelledby': `${options.id}-title` },
+            { class: 'card', id: options.id, 'aria-label': `${options.title}, chart` },
             h('header', {}, h('h2', { id: `${options.id}-title`, title: options.meaning }, options.title), this.when, this.headline),
             this.legend(),
             frame,

@@ -44,7 +44,7 @@ export function log(inspect: (url: string) => void): Log {
     const heads = ['Time', 'Took', 'Status', 'Result', 'Bytes', 'Protocol', 'Method', 'URL', 'Client'];
     const table = h('table', { 'aria-label': 'Requests, newest first' }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col' }, head)))), body);
     const state = h('p', { class: 'empty', role: 'status' }, 'Start shows requests as they are answered, newest first.');
-    made.body.append(form, state, h('div', { class: 'table log-rows', tabindex: 0, role: 'region', 'aria-label': 'Live log' }, table));
+    made.body.append(form, state, h('div', { class: 'table log-rows', tabindex: 0, role: 'region', 'aria-label': 'Requests of the live log' }, table));
 
     let abort: AbortController | null = null;
     let waiting: LogLine[] = [];
