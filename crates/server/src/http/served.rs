@@ -34,6 +34,8 @@ enum How {
     /// Another request brought it just now.
     Stored(Forward),
     OnError,
+    /// Some slices of it are to be fetched.
+    Partial,
     /// A file of this machine.
     File(Seen),
 }
@@ -69,6 +71,11 @@ impl Served {
         Self { how: How::Stored(why), ..Self::validated(meta, now, why) }
     }
 
+    /// Some slices of it are to be fetched.
+    pub(crate) fn partial(self) -> Self {
+        Self { how: How::Partial, ..self }
+    }
+
     /// The origin failed.
     pub(crate) fn on_error(meta: &Meta, now: Ms) -> Self {
         Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }
@@ -81,7 +88,7 @@ impl Served {
             }
             How::Fresh | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
             How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
-            How::File(Seen::Opened) => ResultCode::TcpMiss,
+            How::File(Seen::Opened) | How::Partial => ResultCode::TcpMiss,
             How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
@@ -96,7 +103,12 @@ impl Served {
         match self.how {
             How::Fleet => "remote",
             How::File(_) => "file",
-            How::Fresh | How::Stale | How::Validated(_) | How::Stored(_) | How::OnError => "memory",
+            How::Fresh
+            | How::Stale
+            | How::Validated(_)
+            | How::Stored(_)
+            | How::Partial
+            | How::OnError => "memory",
         }
     }
 
@@ -112,13 +124,17 @@ impl Served {
                 (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(200));
                 (cache_status.stored, cache_status.collapsed) = (true, true);
             }
+            How::Partial => {
+                (cache_status.fwd, cache_status.detail) = (Some(Forward::Partial), Some("slices"));
+            }
             How::OnError => {
                 (cache_status.fwd, cache_status.detail) =
                     (Some(Forward::Stale), Some("origin-failed"));
             }
             How::File(seen) => cache_status = file::cache_status(seen),
         }
-        ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
+        let hit = self.how != How::Partial;
+        ResponseMeta { hit, found: true, age: Some(self.age), cache_status }
     }
 }
 
@@ -141,7 +157,7 @@ pub(super) fn lines(
                 head.ready(line);
             }
         }
-        How::Validated(_) | How::Stored(_) | How::OnError => {
+        How::Validated(_) | How::Stored(_) | How::Partial | How::OnError => {
             meta::meta_lines(head, http, &served.meta());
         }
         How::File(seen) => {

@@ -121,6 +121,8 @@ pub struct RulePolicy {
     pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
+    /// Bytes of the slices in which pages are fetched and kept; None: whole.
+    pub slice: Option<u64>,
     /// How pages are put together of parts, and how such parts are requested.
     pub parts: Parts,
     /// The choices that RFC 9111 leaves to the operator.
@@ -143,6 +145,7 @@ impl Default for RulePolicy {
             mend_redirects: true,
             limit: None,
             max_object: 1 << 30,
+            slice: None,
             parts: Parts::default(),
             cache: Policy::default(),
             handling: None,
@@ -292,6 +295,7 @@ overlay! {
         mend_redirects: bool,
         limit: Option<Rate>,
         max_object: u64,
+        slice: Option<u64>,
     } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }
 
