@@ -153,6 +153,10 @@ fn stored(text: &Rc<Text>, request: &PartRequest, held: StoredPage) -> Result<Lo
         let Some(source) = Content::of(&held) else { return Ok(Looked::Failed(500)) };
         return nested(text, request, source).map(Looked::Segments);
     }
+    if held.meta.flags.any(PageFlags::SLICED) {
+        // A file so large is no part of a page.
+        return Ok(Looked::Failed(502));
+    }
     let (from, length) = (page.body_at as u64, page.body_len);
     if held.meta.flags.any(PageFlags::UNFRAMED) && length == 0 {
         return Ok(Looked::Failed(502));
