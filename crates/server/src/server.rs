@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use larder_store::Store;
+use larder_store::{Cursor, Store};
 use tokio::sync::mpsc;
 
 pub use self::face_name::{FaceName, told};
@@ -30,14 +30,14 @@ use crate::{
     acme::Acme,
     admin::{self, Admin, AdminView},
     app::Apps,
-    clock::Clock,
+    clock::{Clock, Ms},
     counters::Counters,
     measure::{Parts, Registry},
     memcache,
     net::{conns::WorkerShared, inherited::Inherited, listen::Address},
     redis, remote, request,
     room::Room,
-    settings::{AdminSettings, Certificate, Settings},
+    settings::{AdminSettings, Certificate, PARTS, Settings},
     trace::Tracing,
     worker::{self, Command, Start, StartFace, StartHttp},
 };
@@ -46,6 +46,10 @@ use crate::{
 const COMMANDS: usize = 16;
 /// Interval of the search for expired entries, and the most bytes of segments per search.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
+
+/// Places of the store looked at in a search for parts of collections that are gone, and the most
+/// searches at once.
+const REAP: (usize, usize) = (16 << 10, 16);
 
 /// The remedy for an address that cannot be used.
 fn hint(kind: io::ErrorKind) -> &'static str {
@@ -299,9 +303,11 @@ impl Server {
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.worker_shared.clock);
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
+            let mut cursor = Cursor::START;
             loop {
                 std::thread::sleep(SWEEP.0);
                 store.sweep(clock.now(), SWEEP.1);
+                cursor = reap(store, cursor, clock.now());
             }
         })?;
         Ok(())
@@ -445,3 +451,19 @@ fn open_log(settings: &Settings) -> Result<Option<Arc<Logger>>, StartError> {
 
 #[cfg(test)]
 mod tests;
+
+/// Frees parts of Redis's collections that are gone: a slice of a walk over the store, more slices
+/// while there is much to free. Returns where to go on.
+fn reap(store: &Store, mut cursor: Cursor, now: Ms) -> Cursor {
+    if store.stats(PARTS).items == 0 {
+        return Cursor::START;
+    }
+    for _ in 0..REAP.1 {
+        let (next, removed) = store.reap(cursor, REAP.0, now);
+        cursor = next.unwrap_or(Cursor::START);
+        if removed == 0 {
+            break;
+        }
+    }
+    cursor
+}
