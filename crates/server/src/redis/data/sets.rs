@@ -1,9 +1,11 @@
 //! Sets: commands on single members, walks and random members.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use larder_proto::resp::{
     Args,
     collection::{Items, Kind, Shape},
-    number::{Text, parse_cursor, parse_i64},
+    number::{self, Text, parse_cursor, parse_i64},
 };
 
 use super::super::ctx::{Class, Ctx};
@@ -256,6 +258,12 @@ pub(super) fn zscan(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
+/// A score as an integer, if it is one.
+fn integral(score: f64) -> Option<i64> {
+    let fits = score.abs() <= (i64::MAX / 2) as f64 && score.trunc() == score;
+    fits.then_some(score as i64)
+}
+
 fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) -> Outcome {
     let cursor = parse_cursor(args.get(2)).ok_or(BAD_CURSOR)?;
     let found = ctx.retry(|ctx| {
@@ -275,6 +283,12 @@ fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) -> Outcome {
     })?;
     let (next, members) = found.unwrap_or_default();
     let is_sorted = kind == Kind::SortedSet;
+    // Redis's small sorted sets keep integers as such.
+    let config = &ctx.shared.config;
+    let (entries, bytes) = (&config.listpack_entries, config.listpack_value.load(Relaxed));
+    let is_small = next == 0
+        && members.len() as u64 <= entries.load(Relaxed)
+        && members.iter().all(|(member, _)| member.len() as u64 <= bytes);
     let mut reply = ctx.reply();
     reply.array(2);
     reply.bulk(Text::default().u64(next));
@@ -282,7 +296,10 @@ fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) -> Outcome {
     for (member, score) in members {
         reply.bulk(&member);
         if is_sorted {
-            reply.bulk(larder_proto::resp::number::double(score).as_bytes());
+            match integral(score).filter(|_| is_small) {
+                Some(score) => reply.bulk_integer(score),
+                None => reply.bulk(number::double(score).as_bytes()),
+            }
         }
     }
     Ok(())

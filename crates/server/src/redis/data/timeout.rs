@@ -1,6 +1,6 @@
 //! Timeouts of blocking commands.
 
-use larder_proto::resp::collection::parse_score;
+use larder_proto::resp::collection::parse_bound;
 
 use super::errors::Outcome;
 use crate::clock::Ms;
@@ -9,13 +9,12 @@ use crate::clock::Ms;
 /// `getTimeoutFromObjectOrReply`.)
 pub(super) fn deadline(seconds: &[u8], now: Ms) -> Outcome<Option<Ms>> {
     const OUT_OF_RANGE: &str = "ERR timeout is out of range";
-    let seconds =
-        parse_score(seconds).ok_or("ERR timeout is not a float or out of range")?;
+    const NOT_FLOAT: &str = "ERR timeout is not a float or out of range";
+    let number = seconds.first().filter(|byte| !byte.is_ascii_whitespace());
+    let seconds = number.and_then(|_| parse_bound(seconds)).ok_or(NOT_FLOAT)?;
     let millis = (seconds * 1000.0).ceil();
-    if millis > i64::MAX as f64 {
-        return Err(OUT_OF_RANGE.into());
-    }
-    if millis < 0.0 {
+    // Redis 7.0 turns numbers beyond its range into negative ones.
+    if millis < 0.0 || millis >= i64::MAX as f64 {
         return Err("ERR timeout is negative".into());
     }
     if millis == 0.0 {

@@ -43,6 +43,8 @@ impl Coll<'_> {
         old: Option<Score>,
         new: Option<Score>,
     ) -> Outcome {
+        // Redis's small sorted sets have no -0 either.
+        let new = new.map(|score| if score == 0.0 { 0.0 } else { score });
         if let Some(old) = old {
             self.take_ranked(member, old)?;
         }
