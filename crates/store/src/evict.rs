@@ -228,13 +228,7 @@ impl Store {
     }
 
     /// Queue and changing word of a record that is kept; `None` if it is dropped.
-    fn fate(
-        &self,
-        record: &Record<'_>,
-        kind: Kind,
-        why: Why,
-        now: Ms,
-    ) -> Option<(Kind, u32)> {
+    fn fate(&self, record: &Record<'_>, kind: Kind, why: Why, now: Ms) -> Option<(Kind, u32)> {
         let word = record.word();
         if let Why::Evict(pressure) | Why::Trim(pressure, _) = why
             && let Some(stays) = self.owner_stays(record, kind, pressure, now)

@@ -118,7 +118,8 @@ impl Counters {
     pub(crate) fn latency(&self, command: &Command, micros: u64, weight: u64) {
         let class = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
         let mut latencies = self.latencies.0.lock();
-        let histogram = latencies.entry(command.id as u16).or_insert_with(|| Box::new([0; BUCKETS]));
+        let histogram =
+            latencies.entry(command.id as u16).or_insert_with(|| Box::new([0; BUCKETS]));
         histogram[class.min(BUCKETS - 1)] += weight;
     }
 

@@ -185,8 +185,7 @@ impl Shared {
             self.tell_removed(untold);
         }
         if attention::any(self, attention::EVENTS) {
-            notify::event(self, class, event, db, key)
-                .for_each(|untold| self.tell_removed(untold));
+            notify::event(self, class, event, db, key).for_each(|untold| self.tell_removed(untold));
         }
     }
 

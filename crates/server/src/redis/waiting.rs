@@ -173,6 +173,13 @@ impl Face {
             self.ready.borrow_mut().push((ns, key.into()));
         }
     }
+
+    /// The same, to be served before others.
+    pub(crate) fn signal_first(&self, ns: Namespace, key: &[u8]) {
+        if attention::any(&self.shared, attention::WAITING) {
+            self.ready.borrow_mut().insert(0, (ns, key.into()));
+        }
+    }
 }
 
 /// Serves the clients that wait for keys with new items. The keys are still held.

@@ -95,7 +95,7 @@ impl Head {
             None => None,
             Some(level) => Some(Root { level: *level, bytes: bytes[at + 1..].to_vec() }),
         };
-    
+
         let main = Root { level, bytes: main.to_vec() };
         Ok(Head { count, id, next, bytes: size, main, members })
     }

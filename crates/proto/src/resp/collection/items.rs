@@ -113,9 +113,7 @@ pub fn divide(
     let aim = if fill == Fill::Even { (run.len() / runs + 1).min(most) } else { most };
     let mut parts: Vec<(Range<usize>, u64)> = Vec::new();
     let mut add = |item: Range<usize>| match parts.last_mut() {
-        Some((part, count))
-            if part.len() < aim && part.len() + item.len() <= most =>
-        {
+        Some((part, count)) if part.len() < aim && part.len() + item.len() <= most => {
             *part = part.start.min(item.start)..part.end.max(item.end);
             *count += 1;
         }

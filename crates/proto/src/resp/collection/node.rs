@@ -80,7 +80,7 @@ fn child(node: &[u8], start: usize, before: u64) -> Result<Place<'_>, Damaged> {
     let (part, at) = number(node, at)?;
     let (len, at) = number(node, at)?;
     let (separator, end) = slice(node, at, len)?;
-    
+
     if count == 0 || count >> 48 != 0 {
         return Err(Damaged);
     }

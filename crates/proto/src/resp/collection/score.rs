@@ -47,7 +47,9 @@ pub fn parse_score(text: &[u8]) -> Option<Score> {
     let is_named = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'));
     let is_zero = text.split(|byte| matches!(byte, b'e' | b'E' | b'p' | b'P')).next();
     let is_zero = is_zero.is_none_or(|digits| {
-        digits.iter().all(|byte| !matches!(byte, b'1'..=b'9' | b'a'..=b'd' | b'f' | b'A'..=b'D' | b'F'))
+        digits
+            .iter()
+            .all(|byte| !matches!(byte, b'1'..=b'9' | b'a'..=b'd' | b'f' | b'A'..=b'D' | b'F'))
     });
     let fits = (score.is_finite() || is_named) && (score != 0.0 || is_zero);
     fits.then_some(score)

@@ -85,8 +85,8 @@ fn move_or_wait(
         Ok(false) => ctx.wait(vec![args.get(1).into()], Wish::Move, deadline),
         Ok(true) => {
             ctx.waits_no_more();
-            // Others may wait behind this client.
-            ctx.face.signal(ctx.ns, args.get(1));
+            // Others may wait behind this client: they come before those at the other list.
+            ctx.face.signal_first(ctx.ns, args.get(1));
         }
         Err(_) => ctx.waits_no_more(),
     }

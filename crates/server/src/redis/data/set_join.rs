@@ -133,7 +133,8 @@ fn join(
         if how == How::Intersect {
             lens.sort_unstable();
         }
-        let keys = if is_empty { Vec::new() } else { lens.into_iter().map(|(_, key)| key).collect() };
+        let keys =
+            if is_empty { Vec::new() } else { lens.into_iter().map(|(_, key)| key).collect() };
         let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
         let found = BTreeSet::new();
         let (nth, at, bytes, stored, is_whole) = (0, 0, 0, 0, false);
@@ -179,7 +180,8 @@ impl Join {
             }
         }
         let found = set.locate(Tree::Main, At::Position(self.at))?;
-        for item in Items::new(Shape::Bare, &found.run.whole()).skip((self.at - found.before) as usize)
+        for item in
+            Items::new(Shape::Bare, &found.run.whole()).skip((self.at - found.before) as usize)
         {
             let member = item?.bytes;
             self.at += 1;

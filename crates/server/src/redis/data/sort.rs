@@ -213,7 +213,9 @@ impl Sorting {
         let score = match value {
             // As `strtod`, to which nothing is 0.
             Some(text) if text.is_empty() => 0.0,
-            Some(text) => parse_bound(&text).filter(|s| s.is_finite() || is_named(&text)).ok_or(NOT_NUMBERS)?,
+            Some(text) => parse_bound(&text)
+                .filter(|s| s.is_finite() || is_named(&text))
+                .ok_or(NOT_NUMBERS)?,
             None => 0.0,
         };
         Ok(Order::Number(rank_key(score, element)))

@@ -14,7 +14,8 @@ use crate::settings::PARTS;
 
 /// Returns whether an entry is the head of a collection with parts.
 pub(super) fn has_parts(entry: &Entry<'_>) -> bool {
-    super::collection::kind_of(entry).is_some() && entry.head().get(1).is_some_and(|level| *level > 0)
+    super::collection::kind_of(entry).is_some()
+        && entry.head().get(1).is_some_and(|level| *level > 0)
 }
 
 /// A copy in progress.

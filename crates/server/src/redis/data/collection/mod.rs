@@ -182,7 +182,8 @@ impl Coll<'_> {
     }
 
     fn delete(&self, parts: &[u64]) {
-        let Some(owner) = self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id))
+        let Some(owner) =
+            self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id))
         else {
             return;
         };

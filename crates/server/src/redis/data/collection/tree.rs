@@ -1,7 +1,8 @@
 //! Finding and replacing runs in a tree.
 
 use larder_proto::resp::collection::{
-    Damaged, Fill, Items, Kind, Node, Root, Shape, divide, push_child, push_item, rank_key, separator,
+    Damaged, Fill, Items, Kind, Node, Root, Shape, divide, push_child, push_item, rank_key,
+    separator,
 };
 
 use super::super::errors::Outcome;

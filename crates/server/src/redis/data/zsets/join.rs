@@ -41,8 +41,20 @@ impl Aggregate {
         match self {
             Aggregate::Sum if (left + right).is_nan() => 0.0,
             Aggregate::Sum => left + right,
-            Aggregate::Min => if right < left { right } else { left },
-            Aggregate::Max => if right > left { right } else { left },
+            Aggregate::Min => {
+                if right < left {
+                    right
+                } else {
+                    left
+                }
+            }
+            Aggregate::Max => {
+                if right > left {
+                    right
+                } else {
+                    left
+                }
+            }
         }
     }
 }
@@ -167,11 +179,7 @@ fn join(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, how: How, target: Target
 }
 
 /// Opens a source: a sorted set, or a set, whose members have the score 1.
-fn source<'a: 'k, 'k>(
-    ctx: &mut Ctx<'a>,
-    key: &'k [u8],
-    counts: bool,
-) -> Outcome<Option<Coll<'k>>> {
+fn source<'a: 'k, 'k>(ctx: &mut Ctx<'a>, key: &'k [u8], counts: bool) -> Outcome<Option<Coll<'k>>> {
     let entry = if counts { ctx.read(key) } else { ctx.look(key) };
     let kind = entry.as_ref().map(|entry| type_name(entry.flags()));
     match kind {
@@ -306,10 +314,15 @@ impl Join {
         let found = std::mem::take(&mut self.found);
         if matches!(self.target, Target::Count(_)) {
             ctx.reply().count(found.len());
-            return ctx.steps(args, |_, _| {}, found, |_, _, found| {
-                (0..PAIRS).for_each(|_| drop(found.pop_first()));
-                Ok(found.is_empty())
-            });
+            return ctx.steps(
+                args,
+                |_, _| {},
+                found,
+                |_, _, found| {
+                    (0..PAIRS).for_each(|_| drop(found.pop_first()));
+                    Ok(found.is_empty())
+                },
+            );
         }
         let held = std::mem::replace(
             &mut self.held,
@@ -377,9 +390,14 @@ pub(super) fn store(
     event: &'static str,
     ranked: BTreeMap<Vec<u8>, (f64, Box<[u8]>)>,
 ) {
-    ctx.steps(args, |_, _| {}, (ranked, 0, key, event), |ctx, args, (ranked, stored, key, event)| {
-        store_some(ctx, args, *key, event, ranked, stored)
-    });
+    ctx.steps(
+        args,
+        |_, _| {},
+        (ranked, 0, key, event),
+        |ctx, args, (ranked, stored, key, event)| {
+            store_some(ctx, args, *key, event, ranked, stored)
+        },
+    );
 }
 
 fn store_some(

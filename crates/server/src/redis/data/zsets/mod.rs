@@ -187,7 +187,9 @@ pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.steps(args, zrem, (2, 0), |ctx, args, (at, removed)| {
         let key = args.get(1);
         let (more, is_gone) = ctx.retry(|ctx| {
-            let Some(mut set) = ctx.open(key, Kind::SortedSet)? else { return Ok(Some((0, false))) };
+            let Some(mut set) = ctx.open(key, Kind::SortedSet)? else {
+                return Ok(Some((0, false)));
+            };
             let mut more = 0;
             for member in args.from(*at).take(PAIRS) {
                 if let Some(score) = set.score(member)? {

@@ -166,7 +166,9 @@ impl<'a> Asked<'a> {
                 .into());
         }
         if with_scores && by == By::Member {
-            return Err("ERR syntax error, WITHSCORES not supported in combination with BYLEX".into());
+            return Err(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX".into()
+            );
         }
         let (least, greatest) = match reverse && by != By::Rank {
             true => (args.get(at + 1), args.get(at)),
