@@ -234,12 +234,12 @@ impl Settings {
             ),
             group(
                 "redis",
-                2..=17,
+                2..=18,
                 redis.is_some(),
                 redis.map_or(Share::default(), |face| face.share),
             ),
-            group("compressed", 18..=18, self.compresses(), Share::default()),
-            group("slices", 19..=19, self.slices(), Share::default()),
+            group("compressed", 19..=19, self.compresses(), Share::default()),
+            group("slices", 20..=20, self.slices(), Share::default()),
         ]
     }
 
@@ -268,6 +268,9 @@ impl Settings {
 
 /// The most files of one worker's cache of large pages.
 pub(crate) const SENDFILE_CACHE_FILES: usize = 256;
+
+/// The namespace of parts of Redis's collections: the last one of the Redis group.
+pub(crate) const PARTS: larder_store::Namespace = larder_store::Namespace(18);
 
 /// The namespaces of one face.
 pub(crate) struct NamespaceGroup {

@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// Where slices live.
-pub(crate) const SLICES: Namespace = Namespace(19);
+pub(crate) const SLICES: Namespace = Namespace(20);
 
 /// How often a slice that others fetch is looked for before it is asked for alone.
 const ROUNDS: usize = 3;
