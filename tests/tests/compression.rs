@@ -99,6 +99,19 @@ fn each_client_gets_the_first_coding_that_it_takes() {
     assert_eq!(origin.last().get("accept-encoding"), Some("identity"));
 }
 
+/// A client that takes only the last coding comes first.
+#[test]
+fn a_better_coding_is_made_where_a_lesser_one_is_there() {
+    let (_origin, larder) = site();
+    coded(&larder, "/", "gzip");
+    wait_until("the first coding", || {
+        let answer = accepting(&larder, "/", "gzip, br, zstd");
+        answer.assert_hit();
+        assert_eq!(decoded(&answer), page("/").as_bytes());
+        answer.get("content-encoding") == Some("zstd")
+    });
+}
+
 /// Another program's decoders, and heads without bodies.
 #[test]
 fn curl_reads_every_form() {

@@ -338,6 +338,50 @@ fn an_unsafe_method_invalidates_its_page() {
     }
 }
 
+/// RFC 9875.
+#[test]
+fn an_unsafe_method_invalidates_the_groups_that_its_answer_names() {
+    let origin = Origin::start(|seen, reply| {
+        let groups = match (&*seen.method, seen.path()) {
+            ("GET", "/post") => "Cache-Group-Invalidation: \"a\"",
+            ("GET", "/c") => "Cache-Groups: \"a\", no-string",
+            ("GET", path) if path.starts_with("/a") => "Cache-Groups: \"x, y\", \"a\";p=1",
+            ("GET", _) => "Cache-Groups: \"b\"",
+            (_, "/fails") => {
+                reply.answer(500, &["Cache-Group-Invalidation: \"a\""], "");
+                return;
+            }
+            (_, "/odd") => "Cache-Group-Invalidation: \"a\", a",
+            _ => "Cache-Group-Invalidation: \"b c\", \"a\"",
+        };
+        reply.ok(&["Cache-Control: max-age=600", groups], "page");
+    });
+    let config = format!(
+        "[[site]]\nhosts = [\"site.test\", \"other.test\"]\norigin = \"{}\"\n",
+        origin.url()
+    );
+    let larder = Larder::with_config(&config);
+    let other = || larder.connect().ask("GET", "/a", &["Host: other.test"]);
+    let pages = ["/a/1", "/a/2", "/b", "/c", "/post"];
+    for page in pages {
+        get(larder.addr(), page);
+    }
+    other();
+    unsafe_method(&larder, "POST", "/fails");
+    unsafe_method(&larder, "POST", "/odd");
+    for page in pages {
+        get(larder.addr(), page).assert_hit();
+    }
+    unsafe_method(&larder, "POST", "/changes");
+    for page in ["/a/1", "/a/2"] {
+        get(larder.addr(), page).assert_forwarded();
+    }
+    for page in ["/b", "/c", "/post"] {
+        get(larder.addr(), page).assert_hit();
+    }
+    other().assert_hit();
+}
+
 #[test]
 fn an_unsafe_method_that_failed_invalidates_nothing() {
     let origin = Origin::start(|seen, reply| {

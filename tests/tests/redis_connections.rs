@@ -2,6 +2,7 @@
 //! is let in.
 
 use larder_tests::{Larder, Redis, Resp, Value, wait_until};
+use std::collections::HashSet;
 use std::net::{IpAddr, TcpStream, UdpSocket};
 
 /// With so many connections, every thread has some.
@@ -57,6 +58,43 @@ fn what_a_client_has_read_is_invalidated_from_any_thread() {
     // What it has not read again is not told again.
     assert_eq!(larder.connect().say("SET key0 y"), "OK");
     assert_eq!(reader.say("PING"), "PONG");
+}
+
+/// One write may have the store evict more keys than messages about them are kept.
+#[test]
+fn what_a_client_has_read_is_invalidated_when_it_is_evicted() {
+    const KEYS: usize = 20_000;
+    let larder = Redis::larder(&["--threads", "1", "--memory", "32MiB"]);
+    let mut writer = larder.connect();
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("small:{number}")).collect();
+    let mut reader = larder.connect();
+    assert!(!reader.ask(&["HELLO", "3"]).is_error());
+    assert_eq!(reader.ask(&["CLIENT", "TRACKING", "ON"]).text(), "OK");
+    for key in &keys {
+        assert_eq!(writer.ask(&["SET", key, "v"]).text(), "OK");
+        assert_eq!(reader.ask(&["GET", key]).text(), "v");
+    }
+    // They are asked for, as the small ones were.
+    let large = "x".repeat(256 << 10);
+    for number in 0..600 {
+        let key = format!("large:{number}");
+        assert_eq!(writer.ask(&["SET", &key, &large]).text(), "OK");
+        for _ in 0..3 {
+            assert!(!writer.ask(&["GET", &key]).is_error());
+        }
+    }
+    let gone = |key: &&String| writer.ask(&["EXISTS", key]).text() == "0";
+    let mut kept: HashSet<&String> = keys.iter().filter(gone).collect();
+    assert!(kept.len() > KEYS / 2, "{} evicted", kept.len());
+    while !kept.is_empty() {
+        let push = reader.reply();
+        let [word, told] = push.items() else { panic!("{push:?}") };
+        assert_eq!(word.text(), "invalidate");
+        match told.items() {
+            [] => kept.clear(),
+            keys => kept.retain(|key| !keys.iter().any(|gone| gone.text() == **key)),
+        }
+    }
 }
 
 #[test]

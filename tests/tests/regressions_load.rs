@@ -4,6 +4,9 @@ use larder_tests::{Larder, Origin, Talk, Wire, get, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 const FRESH: &[&str] = &["Cache-Control: max-age=1000"];
 
@@ -64,6 +67,17 @@ fn slow_uploads_leave_the_origin_to_others() {
 /// address that send nothing more keep 32 of them: a further one is told that it took too long.
 #[test]
 fn long_uploads_that_stand_still_leave_the_origin_to_others() {
+    long_uploads_leave_the_origin_to_others(None);
+}
+
+/// The same with clients that send a byte now and then.
+#[test]
+fn long_uploads_that_drip_leave_the_origin_to_others() {
+    long_uploads_leave_the_origin_to_others(Some(Duration::from_millis(400)));
+}
+
+/// `pause`: between two bytes of each upload.
+fn long_uploads_leave_the_origin_to_others(pause: Option<Duration>) {
     const CONNECTIONS: usize = 34;
     let origin = Origin::start(|seen, reply| {
         reply.ok(FRESH, &seen.target);
@@ -80,10 +94,25 @@ fn long_uploads_that_stand_still_leave_the_origin_to_others() {
         ));
         wire
     };
-    let framings = ["Content-Length: 100000", "Transfer-Encoding: chunked"];
+    // A byte more is no chunk.
+    let framings = match pause {
+        None => ["Content-Length: 100000", "Transfer-Encoding: chunked"],
+        Some(_) => ["Content-Length: 100000"; 2],
+    };
     let mut slow: Vec<Wire> = (0..CONNECTIONS).map(|at| begin(framings[at % 2])).collect();
     wait_until("all connections to be in use", || origin.open_connections() == CONNECTIONS);
-    assert_eq!(get(larder.addr(), "/page").assert_status(200).text(), "/page");
+    let (over, served) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let mut streams: Vec<&TcpStream> = slow.iter().map(Wire::stream).collect();
+        scope.spawn(move || {
+            let Some(pause) = pause else { return };
+            while served.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                streams.retain_mut(|stream| stream.write_all(b"x").is_ok());
+            }
+        });
+        assert_eq!(get(larder.addr(), "/page").assert_status(200).text(), "/page");
+        drop(over);
+    });
     let told = slow.iter_mut().filter_map(|wire| {
         if wire.is_idle() { None } else { Some(wire.try_read_for("POST").map(|a| a.status)) }
     });
@@ -107,7 +136,7 @@ fn clients_that_send_without_pause_keep_nobody_out() {
     let value = "v".repeat(10_000);
     let sets = format!("set k 0 0 {} noreply\r\n{value}\r\n", value.len()).repeat(20);
     let (over, streamed) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for at in 0..8 {
             let (to, bytes) = match at % 2 {
                 0 => (larder.addr(), requests.as_bytes()),

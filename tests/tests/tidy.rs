@@ -37,7 +37,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     (
         "touches files",
         r"\b(std|tokio)::fs\b",
-        &["crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
+        &["crates/disk/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
     ),
     (
         "opens sockets",
@@ -55,6 +55,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
 /// Rooms whose comments are plain English in lines of at most 100 columns. Add a room when all its
 /// comments are rewritten.
 const PLAIN_COMMENTS: &[&str] = &[
+    "crates/disk/",
     "crates/larder/",
     "crates/metrics/",
     "crates/proto/",
@@ -64,6 +65,7 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/server/src/app.rs",
     "crates/server/src/clock.rs",
     "crates/server/src/counters/",
+    "crates/server/src/disk/",
     "crates/server/src/fetch/",
     "crates/server/src/http/",
     "crates/server/src/measure/",
@@ -105,6 +107,7 @@ const SERVER_ROOMS: &[&str] = &[
     "origin",
     "counters",
     "page",
+    "disk",
     "remote",
     "wire",
     "request",

@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// List the certificates of a configuration, with what is left of each
     Certificates(CertificatesArgs),
+    /// Look at the pages on a disk, check or empty it
+    Disk(DiskArgs),
     /// Write a page of the documentation to standard output
     #[command(hide = true)]
     Docs {
@@ -127,6 +129,10 @@ pub(crate) struct ServeArgs {
     redis: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--admin"))]
     admin: Vec<String>,
+    #[arg(long, value_name = "DIR", help = flag_help("--disk"))]
+    disk: Option<String>,
+    #[arg(long, value_name = "SIZE", help = flag_help("--disk-size"))]
+    disk_size: Option<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
     #[arg(long, value_name = "NAME", help = flag_help("--user"))]
@@ -168,6 +174,8 @@ impl ServeArgs {
             memcached: self.memcached.clone(),
             redis: self.redis.clone(),
             admin: self.admin.clone(),
+            disk: self.disk.clone(),
+            disk_size: self.disk_size.clone(),
         }
     }
 }
@@ -265,6 +273,45 @@ impl CertificatesArgs {
     pub(crate) fn flags(&self) -> Flags {
         Flags { config: self.config.clone(), ..Flags::default() }
     }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Exit code: 0 done, 1 nothing there, damaged or in use.")]
+pub(crate) struct DiskArgs {
+    #[command(subcommand)]
+    pub(crate) command: DiskCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// List the pages: bytes, status, seconds until they expire, URL
+    List {
+        /// The directory of the disk
+        directory: PathBuf,
+    },
+    /// Read everything, and say what is damaged
+    Check {
+        /// The directory of the disk
+        directory: PathBuf,
+    },
+    /// Write a page to standard output
+    Dump {
+        /// The directory of the disk
+        directory: PathBuf,
+        /// URL of the page
+        url: String,
+        /// Status line and fields before the body
+        #[arg(long)]
+        head: bool,
+        /// Which of several variants, from 1
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        variant: usize,
+    },
+    /// Remove everything from a disk that no Larder uses
+    Empty {
+        /// The directory of the disk
+        directory: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -105,6 +105,7 @@ fn heading(section: Section) -> &'static str {
         Section::Redis => "`[redis]`",
         Section::FaceTls => "`[memcached.tls]`, `[redis.tls]`, `[admin.tls]`",
         Section::Admin => "`[admin]`",
+        Section::Disk => "`[disk]`",
         Section::Remote => "`[remote]`",
         Section::Debug => "`debug` of a site",
         Section::Tracing => "`[tracing]`",
@@ -141,6 +142,10 @@ fn about(section: Section) -> &'static str {
         Section::Acme => {
             "Certificates that Larder orders and renews (ACME, RFC 8555), and whose terms are \
              accepted by this; [operations.md](operations.md#certificates-by-themselves)."
+        }
+        Section::Disk => {
+            "Pages on disk, found again after any restart; [operations.md](operations.md) has a \
+             chapter. `larder serve --disk /var/cache/larder --disk-size 20GiB` needs no file."
         }
         other => about_others(other),
     }

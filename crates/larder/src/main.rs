@@ -18,6 +18,7 @@ mod cli;
 mod config;
 mod control;
 mod demo;
+mod disk;
 mod docs;
 mod exit;
 mod fleet;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         cli::Command::Why(args) => why::run(&args),
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Certificates(args) => certificates::run(&args),
+        cli::Command::Disk(args) => disk::run(&args),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),
         cli::Command::SpawnFcgi(_) => spawn_fcgi::run(&own_flags(2)),
         cli::Command::Redis(_) => redis::run(&own_flags(2)),

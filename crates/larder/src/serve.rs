@@ -410,8 +410,8 @@ pub(crate) fn raise_descriptors(settings: &Settings) {
     let http = if settings.serves_pages() { settings.http.limits.connections } else { 0 };
     let memcached = settings.memcached.as_ref().map_or(0, |face| face.connections);
     let redis = settings.redis.as_ref().map_or(0, |face| face.connections);
-    let wanted =
-        (http + memcached + redis + settings.sendfile_cache_files() + settings.open_files()) as u64;
+    let files = settings.sendfile_cache_files() + settings.open_files() + settings.disk_files();
+    let wanted = (http + memcached + redis + files) as u64;
     if let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) {
         eprintln!(
             "larder: warning: {allowed} descriptors are allowed, and there may be {wanted} \

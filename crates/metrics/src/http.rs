@@ -75,6 +75,12 @@ figures! {
             unframed: "larder_http_unframed",
                 "The origin speaks HTTP/1.0, or a script of it leaves out `Content-Length`: `unframed` \
                  says what is kept of them.";
+            /// Parts of pages that were put in (ESI).
+            parts: "larder_http_parts", "Pages are put together of parts: compare with the requests.";
+            /// Parts of pages that failed.
+            parts_failed: "larder_http_parts_failed",
+                "The comment in the page, if `esi_error` has it, names the part and its status; its \
+                 own line in the origin's log says more.";
             /// Files of this machine that were opened to be kept, anew after a change.
             files_opened: "larder_http_files_opened",
                 "More different files are in demand than are kept: `http.open_files`, and \

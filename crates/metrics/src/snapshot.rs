@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Advice, App, Certificate, Compression, Conditions, Histogram, Http, LogFigures, Memory,
+    Advice, App, Certificate, Compression, Conditions, Disk, Histogram, Http, LogFigures, Memory,
     Objects, Remote, Spans,
 };
 
@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub memcached: Option<Objects>,
     /// The Redis face.
     pub redis: Option<Objects>,
+    /// The disk tier.
+    pub disk: Option<Disk>,
     /// The remote tier.
     pub remote: Option<Remote>,
     /// How late workers handle a timer: the waiting time of all ready work.

@@ -6,10 +6,10 @@
 use std::fmt::Write as _;
 
 use crate::{
-    App, Certificate, Compression, Conditions, Http, LogFigures, Memory, Namespace, Objects,
+    App, Certificate, Compression, Conditions, Disk, Http, LogFigures, Memory, Namespace, Objects,
     Origin, Outcome, RemoteServer, Site, Snapshot,
 };
-use crate::{certificates, http, objects, origins, process, remote, text::Samples};
+use crate::{certificates, disk, http, objects, origins, process, remote, text::Samples};
 
 /// The types of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,12 @@ const GROUPS: &[Group] = &[
         about: "The object faces; `face` is `memcached` or `redis`.",
         own: objects::OBJECTS,
         rows: &[Objects::METRICS],
+    },
+    Group {
+        heading: "Disk tier",
+        about: "Pages on disk; present only if configured.",
+        own: disk::DISK,
+        rows: &[Disk::METRICS],
     },
     Group {
         heading: "Remote tier",

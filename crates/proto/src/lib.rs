@@ -19,6 +19,7 @@
 
 pub mod client_hello;
 pub mod dialogue;
+pub mod esi;
 pub mod fcgi;
 pub mod hpack;
 pub mod http;

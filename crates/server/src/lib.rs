@@ -17,6 +17,7 @@ mod admin;
 pub mod app;
 pub mod clock;
 mod counters;
+mod disk;
 mod fetch;
 mod http;
 pub mod measure;

@@ -251,8 +251,7 @@ impl Room {
     #[cold]
     fn make(&self, asks: &Holder) -> bool {
         let _making = self.making.lock();
-        (self.excess() == 0 || self.close_others(asks))
-            && self.over() <= self.limit() / OVERSHOOT
+        (self.excess() == 0 || self.close_others(asks)) && self.over() <= self.limit() / OVERSHOOT
     }
 
     fn close_others(&self, asks: &Holder) -> bool {

@@ -31,6 +31,7 @@ use crate::{
     app::Apps,
     clock::Clock,
     counters::Counters,
+    disk::Tier,
     measure::{Parts, Registry},
     memcache,
     net::{
@@ -177,7 +178,7 @@ impl Server {
             (open_store(&settings)?, Clock::start(), settings.threads.max(1));
         let logger = open_log(&settings)?;
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
-        let faces = Faces::new(&settings, store, clock, workers, &logger, tracing);
+        let faces = Faces::new(&settings, store, clock, workers, &logger, tracing)?;
         let apps = Arc::<Apps>::default();
         let wanted_admin = wanted_admin(&settings);
         let registry = Registry::new(Parts {
@@ -387,7 +388,10 @@ impl Faces {
         workers: usize,
         logger: &Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
-    ) -> Faces {
+    ) -> io::Result<Faces> {
+        let disk = settings.disk.clone().filter(|_| settings.serves_pages());
+        let disk =
+            disk.map(|settings| Tier::start(settings, store, clock, random())).transpose()?;
         let remote = settings
             .remote
             .clone()
@@ -397,13 +401,14 @@ impl Faces {
             let watch = settings.admin.is_some();
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
             let (random, logger) = ([random(), random()], logger.clone());
-            let shared = request::pages::Shared::new(random, logger, tracing, remote, room.clone());
+            let tiers = (disk, remote);
+            let shared = request::pages::Shared::new(random, logger, tracing, tiers, room.clone());
             if settings.admin.is_some() || settings.control.is_some() {
                 let _ = shared.live.set(Arc::default());
             }
             (shared, counters)
         };
-        Faces {
+        Ok(Faces {
             http: settings.serves_pages().then(http),
             memcached: settings.memcached.as_ref().map(|settings| {
                 memcache::Shared::new(settings.clone(), store, &room, now, workers)
@@ -413,7 +418,7 @@ impl Faces {
                 .redis
                 .as_ref()
                 .map(|settings| redis::Shared::new(settings.clone(), store, &room, clock, workers)),
-        }
+        })
     }
 }
 

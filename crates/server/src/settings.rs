@@ -17,12 +17,15 @@ use std::{
 
 pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
-pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
+pub use larder_proto::rules::{
+    Esi, Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField,
+};
 
 mod acme;
 mod admin;
 mod app;
 mod client_auth;
+mod disk;
 mod error_pages;
 mod fastcgi;
 mod group;
@@ -42,6 +45,7 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
+pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
 pub use fastcgi::{FastCgiSettings, Release};
@@ -59,7 +63,9 @@ pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
-pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
+pub use rules::{
+    AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
+};
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
 
@@ -92,6 +98,8 @@ pub struct Settings {
     pub identity: Option<Identity>,
     /// The path of the socket for commands of the same user and of root; None: there is none.
     pub control: Option<PathBuf>,
+    /// The disk tier; None: pages are in memory alone.
+    pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.
@@ -195,6 +203,16 @@ impl Settings {
     /// process's limit may leave fewer.
     pub fn open_files(&self) -> usize {
         if self.serves_files() { self.http.open_files } else { 0 }
+    }
+
+    /// The most open files of the disk.
+    pub fn disk_files(&self) -> usize {
+        let options = |disk: &DiskSettings| larder_disk::Options {
+            size: disk.size,
+            write_limit: 0,
+            random: 0,
+        };
+        self.disk.as_ref().map_or(0, |disk| options(disk).files())
     }
 
     /// The most open files for these copies.

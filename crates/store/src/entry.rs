@@ -101,6 +101,14 @@ impl Store {
     }
 }
 
+impl<'s> Entry<'s> {
+    /// The entry of a pinned record, whatever its state.
+    pub(crate) fn of(store: &'s Store, held: Held<'s>, hash: Hash) -> Entry<'s> {
+        let (word, expires) = (held.record().word(), held.record().expires());
+        Entry { store, held, hash, word, expires }
+    }
+}
+
 impl Entry<'_> {
     pub(crate) fn record(&self) -> Record<'_> {
         self.held.record()

@@ -283,6 +283,10 @@ impl Store {
         if why == Why::Compact && draft.is_some() && space.is_none() {
             return Settled::NoRoom;
         }
+        let ticket = match why {
+            Why::Evict(_) | Why::Trim(..) if space.is_none() => self.handover_ticket(record, kind),
+            _ => None,
+        };
         // Even a record that looks unlinked needs the lock: the thread that unlinked it may still
         // be reading it.
         let mut locked = self.index.lock(&self.segments, hash);
@@ -302,9 +306,14 @@ impl Store {
             // It was linked or touched a moment ago.
             return Settled::Again;
         }
+        let handed = ticket.filter(|_| !outdated);
+        let handed = handed.and_then(|ticket| self.handed(&locked, record, hash, ticket));
         locked.remove(place);
         self.retire(record, if outdated { Gone::Outdated } else { Gone::Evicted }, now);
         drop(locked);
+        if let Some(handed) = handed {
+            handed.give();
+        }
         if !outdated {
             self.tell(record, Cause::Evicted, now);
         } else if !self.is_flushed(record) {

@@ -17,6 +17,7 @@
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
 //! | `observe.rs` | callbacks for evicted and expired entries |
+//! | `handover.rs` | evicted entries for a caller that keeps them elsewhere |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
 //! | `pin.rs`, `held.rs` | how readers keep bytes where they are |
@@ -59,6 +60,8 @@ mod evict;
 mod fill;
 #[cfg(not(loom))]
 mod ghost;
+#[cfg(not(loom))]
+mod handover;
 #[cfg(not(loom))]
 mod hash;
 #[cfg(not(loom))]

@@ -5,6 +5,7 @@
 //! looked up while a log or the tag lists are locked. A change of the budget is before all of them.
 
 use crate::ghost::Ghost;
+use crate::handover::Receiver;
 use crate::hash::{Hash, Hasher};
 use crate::held;
 use crate::index::{Index, Locked};
@@ -63,6 +64,7 @@ pub struct Store {
     pub(crate) withheld: Mutex<Lent>,
     /// Their number.
     pub(crate) withheld_segments: AtomicUsize,
+    pub(crate) receiver: Receiver,
     bookkeeping: usize,
 }
 
@@ -140,6 +142,7 @@ impl Store {
             observer: Observer::default(),
             withheld: Mutex::default(),
             withheld_segments: AtomicUsize::new(0),
+            receiver: Receiver::default(),
             bookkeeping,
             options: o,
             segments,

@@ -6,25 +6,19 @@ use std::{
     num::NonZero,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use larder_proto::http::Codings;
 use larder_server::settings::{
-    AccessLogSettings, CacheAction, CookiePattern, ErrorPages, FieldEdit, Glob, Handling,
-    HostPattern, HttpSettings, KeyField, Limits, LogFormat, MAX_RULES, Matcher, Net, OriginGroup,
-    Pattern, Permission, RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site,
-    StatusTtl, Unframed,
+    AccessLogSettings, ErrorPages, Glob, HostPattern, HttpSettings, Limits, LogFormat, MAX_RULES,
+    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site,
 };
 
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, error_pages, https, identity,
-    item::default_items,
-    lifetimes, objects,
+    TOKEN_BYTES, acme, admin, app, bounded, disk, error_pages, https, identity, lifetimes, objects,
     options::Section,
-    origin, presets,
+    origin, policy, presets,
     problem::{Location, Problem, Report},
     reader::Values,
     remote, tracing,
@@ -80,6 +74,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         memcached,
         redis,
         admin: admin::admin(root, directory, report),
+        disk: disk::disk(root, directory),
         remote,
         tracing: tracing::tracing(root, report),
     };
@@ -182,16 +177,16 @@ fn site(
     let pages = error_pages::error_pages(values, Some(common), directory, report);
     let preset = preset(values, report);
     let hosts: Vec<HostPattern> = values.list("hosts");
-    let mut action = action(values);
+    let mut action = policy::action(values);
     if let Some(preset) = &preset {
-        action.fill_from(&self::action(preset));
+        action.fill_from(&policy::action(preset));
     }
-    let mut defaults = action.over(&policy_of_the_table());
+    let mut defaults = action.over(&policy::of_the_table());
     defaults.max_object = defaults.max_object.min(memory / 4);
     let mut rules = Vec::new();
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
     for rule in values.tables("rule").iter().chain(of_preset) {
-        let mut action = self::action(rule);
+        let mut action = policy::action(rule);
         action.handling.origin = origin_of(apps, rule, &pages, directory, report);
         action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
@@ -241,101 +236,6 @@ fn preset(values: &Values, report: &mut Report) -> Option<Values> {
         ));
     }
     read.map(|(values, _)| values)
-}
-
-/// The defaults of the table of options, as a policy.
-fn policy_of_the_table() -> RulePolicy {
-    let mut values = Values::empty(Section::Rule, Location::Whole);
-    for opt in Section::Rule.options() {
-        let items = default_items(opt);
-        if !items.is_empty() {
-            values.set_default(opt, items);
-        }
-    }
-    action(&values).over(&RulePolicy::default())
-}
-
-/// The actions of a site, a rule or a preset.
-fn action(values: &Values) -> RuleAction {
-    RuleAction {
-        pass: values.maybe("pass"),
-        bypass_cookies: values.maybe_list::<CookiePattern>("bypass_cookies").map(Arc::from),
-        ignore_cookies: values.maybe_list::<Glob>("ignore_cookies").map(Arc::from),
-        key_fields: values.maybe_list::<KeyField>("key_fields").map(Arc::from),
-        drop_query: values.maybe_list::<Pattern>("drop_query").map(Arc::from),
-        sort_query: values.maybe("sort_query"),
-        early_hints: values.maybe("early_hints"),
-        convert_head: values.maybe("convert_head"),
-        mend_redirects: values.maybe("mend_redirects"),
-        limit: values.maybe("limit").map(Some),
-        max_object: values.maybe("max_object"),
-        cache: CacheAction {
-            ttl: seconds(values, "ttl").map(Some),
-            status_ttl: values.maybe_list::<StatusTtl>("error_ttl"),
-            grace: seconds(values, "grace").map(Some),
-            keep: seconds(values, "keep").map(Some),
-            disconnected: seconds(values, "disconnected"),
-            refresh: values.is_set("refresh").then(|| refresh(&values.table("refresh"))),
-            allow_set_cookie: values.maybe("allow_set_cookie"),
-            allow_authorization: values.maybe("allow_authorization"),
-            force_cache: values.maybe("cache"),
-            stale_against_origin: values.maybe("stale_against_origin"),
-            honour_client_cc: values.maybe("client_cache_control"),
-            targets: values.maybe_list("targets"),
-            surrogate: values.maybe("surrogate_control"),
-            strip_s_maxage: values.maybe("strip_s_maxage"),
-            vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
-            unframed: values.maybe::<String>("unframed").as_deref().map(unframed),
-            compress: values.maybe_list::<String>("compress").map(codings),
-        },
-        handling: handling(values),
-    }
-}
-
-fn handling(values: &Values) -> Handling {
-    let prefix = |name| values.maybe::<String>(name).map(Arc::from);
-    let edits = |name| values.maybe_list::<FieldEdit>(name).map(Arc::from);
-    Handling {
-        strip_prefix: prefix("strip_prefix"),
-        add_prefix: prefix("add_prefix"),
-        request_fields: edits("request_fields"),
-        response_fields: edits("response_fields"),
-        redirect: values.maybe("redirect").map(Arc::new),
-        ..Handling::default()
-    }
-}
-
-fn unframed(word: &str) -> Unframed {
-    match word {
-        "keep" => Unframed::Keep,
-        "pass" => Unframed::Pass,
-        _ => Unframed::Brief,
-    }
-}
-
-fn codings(names: Vec<String>) -> Vec<Codings> {
-    names.iter().filter_map(|name| Codings::named(name.as_bytes())).collect()
-}
-
-/// In rules, an empty list means "all cookies". "No cookie" is a name that no cookie can have.
-fn counting_cookies(names: Vec<String>) -> Vec<String> {
-    if names.is_empty() { vec![String::new()] } else { names }
-}
-
-fn seconds(values: &Values, name: &str) -> Option<u32> {
-    values.maybe::<Duration>(name).map(whole_seconds)
-}
-
-fn whole_seconds(time: Duration) -> u32 {
-    u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
-}
-
-fn refresh(values: &Values) -> Option<RefreshPattern> {
-    Some(RefreshPattern {
-        min: whole_seconds(values.get("min")?),
-        percent: values.get("percent")?,
-        max: whole_seconds(values.get("max")?),
-    })
 }
 
 fn matcher(values: &Values, report: &mut Report) -> Matcher {

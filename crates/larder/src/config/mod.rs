@@ -12,6 +12,7 @@ mod admin;
 pub(crate) mod app;
 pub(crate) mod bounded;
 mod build;
+mod disk;
 mod error_pages;
 mod https;
 mod identity;
@@ -20,6 +21,7 @@ mod lifetimes;
 pub(crate) mod objects;
 pub(crate) mod options;
 mod origin;
+mod policy;
 pub(crate) mod presets;
 pub(crate) mod problem;
 pub(crate) mod reader;
@@ -68,6 +70,8 @@ pub(crate) struct Flags {
     pub(crate) memcached: Vec<String>,
     pub(crate) redis: Vec<String>,
     pub(crate) admin: Vec<String>,
+    pub(crate) disk: Option<String>,
+    pub(crate) disk_size: Option<String>,
 }
 
 /// A checked configuration.
@@ -125,6 +129,7 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         }
     }
     apply_certificate(flags, root, report);
+    apply_disk(flags, root, report);
     let ordered = flags.acme.is_some() || !flags.names.is_empty();
     if let Some(acme) = ordered.then(|| root.table_mut("acme")).flatten() {
         if flags.acme.is_some() {
@@ -184,6 +189,18 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         };
         if let Some(table) = table {
             table.set_from_flag(name, flag, values, report);
+        }
+    }
+}
+
+/// `--disk` and `--disk-size`.
+fn apply_disk(flags: &Flags, root: &mut Values, report: &mut Report) {
+    for (name, flag, value) in
+        [("path", "--disk", &flags.disk), ("size", "--disk-size", &flags.disk_size)]
+    {
+        let table = value.is_some().then(|| root.table_mut("disk")).flatten();
+        if let Some(table) = table {
+            table.set_from_flag(name, flag, value.as_slice(), report);
         }
     }
 }

@@ -82,6 +82,7 @@ pub(crate) fn only(
         memcached,
         redis,
         admin: None,
+        disk: None,
         remote: None,
         tracing: None,
     })

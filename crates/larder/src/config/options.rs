@@ -7,6 +7,7 @@
 mod acme;
 mod admin;
 mod app;
+mod disk;
 mod http;
 mod https;
 mod objects;
@@ -18,6 +19,7 @@ mod tracing;
 use acme::ACME;
 use admin::ADMIN;
 use app::{APP, APP_LIMITS};
+use disk::DISK;
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
@@ -51,6 +53,8 @@ pub(crate) enum Section {
     FaceTls,
     /// `[admin]`
     Admin,
+    /// `[disk]`
+    Disk,
     /// `[remote]`
     Remote,
     /// `[tracing]`
@@ -79,7 +83,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 22] = [
+    pub(crate) const DOCUMENTED: [Section; 23] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -100,6 +104,7 @@ impl Section {
         Section::Redis,
         Section::FaceTls,
         Section::Admin,
+        Section::Disk,
         Section::Remote,
         Section::Tracing,
     ];
@@ -118,6 +123,7 @@ impl Section {
             Section::Redis => "[redis]",
             Section::FaceTls => "[memcached.tls], [redis.tls] and [admin.tls]",
             Section::Admin => "[admin]",
+            Section::Disk => "[disk]",
             Section::Remote => "[remote]",
             Section::Tracing => "[tracing]",
             Section::App => "[[app]]",
@@ -147,6 +153,7 @@ impl Section {
             Section::Redis => (REDIS, &[]),
             Section::FaceTls => (FACE_TLS, &[]),
             Section::Admin => (ADMIN, &[]),
+            Section::Disk => (DISK, &[]),
             Section::Remote => (REMOTE, &[]),
             Section::Tracing => (TRACING, &[]),
             Section::App => (APP, &[]),
@@ -356,6 +363,13 @@ const ROOT: &[Opt] = &[
         "Objects for Redis clients, in the same memory. Absent: no such listener.",
     ),
     opt(
+        "disk",
+        Kind::Table(Section::Disk, None),
+        "",
+        "Pages that leave memory, kept on disk and found again after a restart. Absent: they are \
+         in memory only.",
+    ),
+    opt(
         "remote",
         Kind::Table(Section::Remote, None),
         "",
@@ -385,7 +399,7 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 20] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 22] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--user", Section::Root, "user"),
@@ -405,6 +419,8 @@ pub(crate) const FLAGS: [(&str, Section, &str); 20] = [
     ("--memcached", Section::Memcached, "listen"),
     ("--redis", Section::Redis, "listen"),
     ("--admin", Section::Admin, "listen"),
+    ("--disk", Section::Disk, "path"),
+    ("--disk-size", Section::Disk, "size"),
     ("--access-log", Section::Http, "access_log"),
 ];
 

@@ -1,5 +1,5 @@
 //! Dictionaries of structured fields (RFC 9651 3.2 and 4.2.2), as far as targeted cache control
-//! needs them.
+//! needs them, and lists of strings (3.1 and 3.3.3).
 //!
 //! Every value is checked against the grammar, since one malformed member voids the whole field;
 //! only integers, booleans and strings are returned. Keys may be upper-case, unlike in the RFC:
@@ -47,17 +47,19 @@ impl<'a> Dictionary<'a> {
             Value::True
         };
         self.parameters()?;
-        self.skip(is_space);
-        if !self.rest.is_empty() {
-            if !self.eat(b',') {
-                return Err(NotStructured);
-            }
-            self.skip(is_space);
-            if self.rest.is_empty() {
-                return Err(NotStructured);
-            }
-        }
+        self.comma()?;
         Ok((name, value))
+    }
+
+    /// What lies between two members; nothing after the last.
+    fn comma(&mut self) -> Result<(), NotStructured> {
+        self.skip(is_space);
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        let comma = self.eat(b',');
+        self.skip(is_space);
+        if comma && !self.rest.is_empty() { Ok(()) } else { Err(NotStructured) }
     }
 
     fn key(&mut self) -> Result<&'a [u8], NotStructured> {
@@ -194,6 +196,24 @@ impl<'a> Iterator for Dictionary<'a> {
     }
 }
 
+/// The members of a list of strings, of all lines of a field: each as it is written, with its
+/// escapes (there is one way to write a string). Parameters are checked and dropped. `None`: the
+/// field is not a list, or has a member that is no string, and counts as absent.
+pub fn strings<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<&'a [u8]>> {
+    let mut all = Vec::new();
+    for line in lines {
+        let mut rest = Dictionary::of(line);
+        while !rest.rest.is_empty() {
+            let written = rest.rest.strip_prefix(b"\"")?;
+            rest.string().ok()?;
+            all.push(&written[..written.len() - rest.rest.len() - 1]);
+            rest.parameters().ok()?;
+            rest.comma().ok()?;
+        }
+    }
+    Some(all)
+}
+
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
@@ -249,5 +269,19 @@ mod tests {
             Dictionary::of(b"a\t,\t b=1 , *c").map(|m| m.map(|(name, _)| name)).collect();
         assert_eq!(names, [Ok(&b"a"[..]), Ok(b"b"), Ok(b"*c")]);
         assert_eq!(Dictionary::of(b"a, &, b").collect::<Vec<_>>().len(), 2);
+    }
+
+    #[test]
+    fn lists_of_strings() {
+        let of = |lines: &[&'static str]| strings(lines.iter().map(|line| line.as_bytes()));
+        assert_eq!(of(&[]), Some(vec![]));
+        assert_eq!(of(&["", "  "]), Some(vec![]));
+        let three: Vec<&[u8]> = vec![b"a", b"b, c", b"\\\"d"];
+        assert_eq!(of(&["\"a\" ,\t\"b, c\";x=1;y", "\"\\\"d\""]), Some(three));
+        for wrong in
+            ["a", "\"a\", b", "\"a", "\"a\",", "\"a\" \"b\"", "(\"a\")", "\"a\"x", ",\"a\""]
+        {
+            assert_eq!(of(&["\"fine\"", wrong]), None, "{wrong}");
+        }
     }
 }

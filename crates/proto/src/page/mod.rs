@@ -116,8 +116,15 @@ impl PageFlags {
     /// The site gave it no lifetime, and its response does not vary on Cookie: the lifetime is a
     /// guess or the operator's, and only for requests without cookies that count.
     pub const COOKIELESS: Self = Self(4096);
+    /// The page names parts of which it is made (ESI). Its body is followed by the plan of its
+    /// markup, from [`Meta::nonce`] on.
+    pub const ESI: Self = Self(16384);
+    /// The answer is made of more than the page alone.
+    pub const COMPOSED: Self = Self(8192 | 16384);
+    /// Never written to the disk: by rule, or because it is stored despite `private` or `no-store`.
+    pub const NO_DISK: Self = Self(65536);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(16383);
+    pub const ALL: Self = Self(0x1_7FFF);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 
@@ -198,7 +205,7 @@ pub struct Meta {
     /// Set when the body is a part of the representation.
     pub partial: Option<Partial>,
     /// Vary marker: part of the key of every variant below it, so that a new marker orphans the old
-    /// variants.
+    /// variants. With [`PageFlags::ESI`]: length of the page in bytes, behind which its plan lies.
     pub nonce: u64,
     /// When the page was softly purged, 0 when it was not; with [`PageFlags::COPY`] it may be in
     /// the future. The store's stale mark has no time: set this field to the current time on the

@@ -46,6 +46,18 @@ impl std::fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
+impl PageView<'_> {
+    /// Length of the content in bytes: of the body without the plan that follows that of a page
+    /// with [`PageFlags::ESI`].
+    pub fn content_len(&self) -> u64 {
+        if self.meta.flags.any(PageFlags::ESI) {
+            self.meta.nonce.min(self.body_len)
+        } else {
+            self.body_len
+        }
+    }
+}
+
 /// A record read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct PageView<'a> {

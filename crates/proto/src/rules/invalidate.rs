@@ -6,12 +6,17 @@ use crate::http::{Fields, Method};
 /// Longer references are not resolved.
 const MAX_REFERENCE: usize = 8192;
 
+/// The response to such a request invalidates pages: an unsafe method (unknown ones are), and no
+/// error (RFC 9111 section 4.4).
+pub fn applies(method: &Method<'_>, status: u16) -> bool {
+    !method.is_safe() && (200..400).contains(&status)
+}
+
 /// The URLs invalidated by the response to an unsafe request: path and query of the target itself,
 /// and of Location and Content-Location if they have the same origin ("a cache MUST NOT trigger an
-/// invalidation" elsewhere). Empty for safe methods and for errors: only 2xx and 3xx count. Unknown
-/// methods are unsafe.
+/// invalidation" elsewhere). Empty where it [`applies`] to none.
 pub fn targets(method: &Method<'_>, uri: &Uri<'_>, status: u16, fields: Fields<'_>) -> Vec<String> {
-    if method.is_safe() || !(200..400).contains(&status) {
+    if !applies(method, status) {
         return Vec::new();
     }
     let mut found = vec![uri.path_and_query.to_owned()];

@@ -14,6 +14,7 @@
 //! | does the client have it already? may it have a range? | [`evaluate`], [`range_applies`] |
 //! | what does an unsafe request invalidate? | [`invalidate::targets`] |
 //! | is a page kept in compressed forms too? | [`compress`] |
+//! | is a page put together of parts? | [`esi`] |
 //! | which variant? | [`vary::names`], [`vary::normalise`] |
 //! | which fields are stored and sent on? | [`strip`] |
 //! | which fields go to the origin, in what form? | [`forward`] |
@@ -25,6 +26,7 @@ pub mod compress;
 pub mod conditional;
 pub mod decide;
 pub mod directives;
+pub mod esi;
 pub mod facts;
 pub mod forward;
 pub mod freshness;
@@ -46,7 +48,7 @@ pub use decide::{
 };
 pub use facts::{RequestFacts, RequestView, ResponseFacts, Uri};
 pub use freshness::Lifetime;
-pub use policy::{Policy, RefreshPattern, StatusTtl, Unframed};
+pub use policy::{Esi, Policy, RefreshPattern, StatusTtl, Unframed};
 pub use storable::{NoStore, Storable, storable};
 pub use strip::{StoredHead, forwarded_head, stored_head};
 pub use update::{

@@ -46,6 +46,18 @@ impl Unframed {
     pub const BRIEF: u32 = 10;
 }
 
+/// Which pages are searched for the markup of Edge Side Includes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Esi {
+    /// None.
+    Never,
+    /// Those whose Surrogate-Control says `content="ESI/1.0"`.
+    #[default]
+    Surrogate,
+    /// All of the usual types.
+    Always,
+}
+
 /// Settings that an operator may make per rule. [`Policy::default`] is RFC 9111.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -98,6 +110,8 @@ pub struct Policy {
     /// Codings in which stored pages are kept too, the preferred one first; empty: none. The origin
     /// is then asked for uncoded content.
     pub compress: Vec<Codings>,
+    /// Pages that are put together of parts. Default: those that say so.
+    pub esi: Esi,
 }
 
 impl Default for Policy {
@@ -123,6 +137,7 @@ impl Default for Policy {
             vary_cookies: Vec::new(),
             unframed: Unframed::default(),
             compress: Vec::new(),
+            esi: Esi::default(),
         }
     }
 }

@@ -90,7 +90,7 @@ pub fn head_update(
     };
     let modified = resp.fields.get("last-modified").and_then(|v| date::parse(v, received));
     let length = resp.fields.get("content-length").map(crate::http::framing::content_length);
-    let same_length = length.is_none_or(|length| length == Some(page.body_len));
+    let same_length = length.is_none_or(|length| length == Some(page.content_len()));
     if !same_tag || modified != page.meta.last_modified || !same_length {
         return HeadUpdate::Invalidate;
     }
@@ -121,9 +121,15 @@ fn renew(
         let lifetime =
             judge(req, &facts, policy, page.meta.partial).map_err(NotFreshened::NotStorable)?;
         let authorised = page.meta.flags.any(PageFlags::AUTHORIZED);
-        let meta = Meta { encoding: page.meta.encoding, ..lifetime.meta(&facts) };
+        // The bytes are the same: they have a plan, or none.
+        let has_plan = page.meta.flags.any(PageFlags::ESI);
+        let nonce = if has_plan { page.meta.nonce } else { 0 };
+        let meta = Meta { encoding: page.meta.encoding, nonce, ..lifetime.meta(&facts) };
+        let flags = meta.flags.with_if(PageFlags::AUTHORIZED, authorised);
+        let flags =
+            if has_plan { flags.without(PageFlags::COMPOSED).with(PageFlags::ESI) } else { flags };
         Ok(Freshened {
-            meta: Meta { flags: meta.flags.with_if(PageFlags::AUTHORIZED, authorised), ..meta },
+            meta: Meta { flags, ..meta },
             head: stored_head(&facts, reason.trim_end(), policy),
             etag: fields.get("etag").unwrap_or_default().to_vec(),
         })

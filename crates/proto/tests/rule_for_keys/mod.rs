@@ -101,6 +101,7 @@ struct Config {
     vary_cookies: Vec<String>,
     key_fields: Vec<KeyField>,
     client_cache_control: bool,
+    compresses: bool,
 }
 
 impl Config {
@@ -115,6 +116,7 @@ impl Config {
             vary_cookies: cookies.collect(),
             key_fields: fields.collect(),
             client_cache_control: flags & 8 != 0,
+            compresses: flags & 32 != 0,
         }
     }
 }
@@ -154,7 +156,7 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<Seen> {
         ignored: &ignored,
         key_fields: &config.key_fields,
         client_cache_control: config.client_cache_control,
-        compresses: false,
+        compresses: config.compresses,
     };
     let mut key = Vec::new();
     write_key(&mut key, Scheme::Http, "site.test", 0, b"/");
@@ -163,7 +165,11 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<Seen> {
         forwarded_host,
         key_lines(fields, config.trusted, certificate, &config.key_fields),
     );
-    let codings = Codings::parse(fields.all("accept-encoding")).normalised().to_vec();
+    // Where Larder compresses, all clients share a page, which comes uncompressed.
+    let codings = match config.compresses {
+        true => Vec::new(),
+        false => Codings::parse(fields.all("accept-encoding")).normalised().to_vec(),
+    };
     let mut cookies = Vec::new();
     cookie::write(fields.all("cookie"), &config.vary_cookies, ignored, &mut cookies);
     let lines = |mode: Mode<'_>| -> Lines {

@@ -123,7 +123,7 @@ pub(super) async fn reset(
     enabled(&app)?;
     let place = place(&app, &host_of(&request), request.uri(), spelled(request.uri(), RESET))?;
     let shared = http(&app)?;
-    let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), false);
+    let purger = Purger::new(writer(&app, shared), shared.tiers(), false);
     let found = purger.page(&keys(&place.host, place.port, &place.path)).await;
     let by = format!("{peer} API");
     shared.purges.note(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by);

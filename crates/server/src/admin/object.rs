@@ -145,7 +145,7 @@ fn full(app: &App, key: &[u8]) -> Option<Value> {
         "etag": page.etag.map(text),
         "encoding": encoding(meta.encoding),
         "tags": page.tags.map(text).collect::<Vec<_>>(),
-        "size": page.body_len,
+        "size": page.content_len(),
         "record_size": entry.len(),
         "part": meta.partial.map(|part| json!({"first": part.first, "last": part.last, "total": part.total})),
         "published": entry.flags() == PUBLISHED,
@@ -216,8 +216,8 @@ fn lines(head: &[u8]) -> Vec<String> {
 /// The stored body as a download: a browser must not show it as a page of this server.
 fn body(entry: Entry<'static>) -> Option<Response> {
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
-    let (at, end) = (page.body_at as u64, page.body_at as u64 + page.body_len);
-    let length = page.body_len;
+    let (at, end) = (page.body_at as u64, page.body_at as u64 + page.content_len());
+    let length = page.content_len();
     let mut response = Response::new(Body::new(Stored { entry, at, end }));
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

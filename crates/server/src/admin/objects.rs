@@ -95,7 +95,7 @@ impl ListFilter {
 
     fn is(&self, page: &PageView<'_>, freshness: &Freshness) -> bool {
         page.meta.kind == Kind::Page
-            && page.body_len >= self.min_size
+            && page.content_len() >= self.min_size
             && self.stale.is_none_or(|stale| stale == (freshness.state() == "stale"))
             && self
                 .tag
@@ -128,7 +128,7 @@ fn row(
         site: site_name(settings, parts.host).to_owned(),
         status: page.meta.status,
         content_type: head::field(page.head, "content-type").map(object::text),
-        size: page.body_len,
+        size: page.content_len(),
         age_s: freshness.age,
         ttl_s: freshness.ttl,
         state: freshness.state().into(),

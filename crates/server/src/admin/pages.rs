@@ -133,6 +133,9 @@ pub(super) fn publish(
 ) -> Result<bool, Refused> {
     let shared = http(app)?;
     let draft = draft(place, headers, ttl, tags, body, app.now())?;
+    if let Some(disk) = &shared.disk {
+        disk.published(&draft.key);
+    }
     writer(app, shared).publish(&draft, body).map_err(|error| match error {
         PutError::TooLarge => Refused::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -281,7 +284,7 @@ pub(super) async fn published(
             "url": url_of(&parts).0,
             "site": site_name(&settings, parts.host),
             "content_type": head::field(page.head, "content-type").map(object::text),
-            "size": page.body_len,
+            "size": page.content_len(),
             "etag": page.etag.map(object::text),
             "tags": page.tags.map(object::text).collect::<Vec<_>>(),
             "published_ms": page.meta.response_time,

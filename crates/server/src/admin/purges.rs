@@ -94,7 +94,7 @@ pub(super) async fn purge(
         .map_err(|error| Refused::bad("bad_json", error.to_string()))?;
     let shared = http(&app)?;
     let soft = request.soft;
-    let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
+    let purger = Purger::new(writer(&app, shared), shared.tiers(), soft);
     let (kind, what, purged) = match &request {
         PurgeRequest {
             url: Some(url), prefix: None, tags: None, ban: None, host: None, ..
@@ -124,7 +124,7 @@ pub(super) async fn purge(
                 Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
             let _turn = app.turns.take().await?;
             // Pages stored during the walk were requested after its begin, or marked at its begin.
-            let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
+            let purger = Purger::new(writer(&app, shared), shared.tiers(), soft);
             ("ban", text.clone(), purger.ban(text, &ban).await)
         }
         _ => {
@@ -133,15 +133,17 @@ pub(super) async fn purge(
             return Err(Refused::bad("bad_order", message));
         }
     };
-    let journal = purger.settled().await;
+    let settled = purger.settled().await;
     let by = format!("{peer} API");
     shared.purges.note(app.now(), kind, &what, soft, purged, by);
-    Ok(answer::json(&match journal {
-        None => json!({"purged": purged}),
-        Some(journal) => {
-            json!({"purged": purged, "journal": {"written": journal.written, "of": journal.of}})
-        }
-    }))
+    let mut told = json!({"purged": purged});
+    if let Some(journal) = settled.journal {
+        told["journal"] = json!({"written": journal.written, "of": journal.of});
+    }
+    if !settled.disk {
+        told["disk"] = json!(false);
+    }
+    Ok(answer::json(&told))
 }
 
 /// Purges tags of the host's site; without a host, of all sites.

@@ -126,9 +126,10 @@ struct Found {
 }
 
 impl Findings {
-    /// Notes a request. Returns the line for the terminal, if it is due.
+    /// Notes a request. Returns the line for the terminal, if it is due. Never waits: a request
+    /// that finds another thread here is not noted.
     pub(crate) fn note(&self, now: Ms, finding: Finding<'_>) -> Option<String> {
-        let mut state = self.0.lock();
+        let mut state = self.0.try_lock()?;
         if now.saturating_sub(state.begun) >= WINDOW {
             // Of the window before, nothing is left if nothing came in this one.
             let recent = now.saturating_sub(state.begun) < 2 * WINDOW;

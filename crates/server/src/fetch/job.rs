@@ -11,16 +11,18 @@ use larder_proto::{
     http::{Fields, OwnedHead, RequestHead, Version, framing::content_length as content_length_of},
     page::{PageFlags, Verify, view},
     rules::{
-        ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
-        Unframed, head_update, stale_on_error, storable, strip,
-        update::{Freshened, NotFreshened, freshen},
+        ErrorCause, Esi, Forward, HeadUpdate, RequestView, ResponseFacts, esi, head_update, strip,
+        update::Freshened,
     },
 };
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     access_log::Hierarchy,
-    fetch::{FetchResult, Reply, Source, complete, mend, remote, store},
+    fetch::{
+        FetchResult, Reply, Source, disk, mend, store, template,
+        verdict::{Verdict, judge},
+    },
     origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
     page::{
         answer::Answer,
@@ -70,7 +72,8 @@ pub(crate) struct Keep {
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not
     /// wait.
     pub(crate) mark: bool,
-    /// The fleet is asked before the origin.
+    /// The disk is asked before the origin, and the fleet after it.
+    pub(crate) ask_disk: bool,
     pub(crate) ask_fleet: bool,
     /// The stored page is shared through the fleet.
     pub(crate) shared: bool,
@@ -117,29 +120,11 @@ pub(crate) struct Unstored {
     pub(crate) mark: bool,
 }
 
-/// Use of an answer.
-enum Verdict {
-    /// Pass it on to the one client it is for.
-    PassOn(Option<Unstored>),
-    /// It answers a question that was not asked: a 304 without condition, a 206 without range.
-    Unasked,
-    /// Store it and let everybody follow.
-    Store(Lifetime),
-    /// The stored page is good again, under a new head.
-    Refresh(Box<Freshened>),
-    /// The stored page is good as it is.
-    Confirmed,
-    /// The stored page is not what the origin spoke of: forget it and ask again.
-    Forget,
-    /// Serve the stored page instead of the origin's error.
-    UseStale(u16),
-}
-
 /// Asks the origin and sees the answer through.
 pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
-    let Some(sent) = remote::first(&mut job, request, interim).await else { return };
+    let Some(sent) = disk::first(&mut job, request, interim).await else { return };
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -151,7 +136,12 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
         }
     };
     let now = job.pages.clock.now();
-    let spelled = spell(&job, &response);
+    let mut response = response;
+    let mut spelled = spell(&job, &response);
+    let template = match template::collect(&job, &mut response, &mut spelled, now).await {
+        Ok(template) => template,
+        Err(why) => return job.fail(ErrorCause::Disconnected, why),
+    };
     let headers = spelled.headers();
     let fields = Fields::new(&headers);
     let facts = ResponseFacts {
@@ -167,9 +157,33 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
         None => Verdict::PassOn(None),
         Some(keep) => keep.with_request(|head| judge(keep, head, &facts, &response.body)),
     };
+    if ranged_template(&job, &facts) {
+        job.lead.flight.land(Landing::LookAgain(Again::Whole));
+        return job.tell(FetchResult::LookAgain(Again::Whole));
+    }
+    match (verdict, template) {
+        (Verdict::Store(lifetime), Some(template)) => {
+            return store::template(job, response, &facts, lifetime, template).await;
+        }
+        (Verdict::PassOn(why), Some(template)) => {
+            return template::pass_on(job, response, &facts, why, template).await;
+        }
+        (verdict, _) => settle_by(job, response, &facts, verdict).await,
+    }
+}
+
+/// A part of a page that says that it is put together of parts: its markup may be cut.
+fn ranged_template(job: &Job, facts: &ResponseFacts<'_>) -> bool {
+    facts.status == 206
+        && job.keep.is_some()
+        && esi::announced(facts, &job.policy.cache)
+        && job.policy.cache.esi != Esi::Never
+}
+
+async fn settle_by(mut job: Job, response: Response, facts: &ResponseFacts<'_>, verdict: Verdict) {
     match verdict {
-        Verdict::PassOn(why) => pass_on(job, response, &facts, why).await,
-        Verdict::Store(lifetime) => store::store(job, response, &facts, lifetime).await,
+        Verdict::PassOn(why) => pass_on(job, response, facts, why).await,
+        Verdict::Store(lifetime) => store::store(job, response, facts, lifetime).await,
         Verdict::Refresh(fresh) => refresh(job, &fresh).await,
         Verdict::Confirmed => {
             job.lead.flight.land(Landing::LookAgain(Again::Validated));
@@ -280,104 +294,6 @@ fn edit(spelled: &mut Spelled, policy: &RulePolicy, status: u16) {
     }
 }
 
-fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, body: &Body) -> Verdict {
-    let (request, now) = (request_view(head), facts.response_time);
-    let policy = &keep.policy.cache;
-    if let Some(held) = &keep.held {
-        let cause = ErrorCause::Status(facts.status);
-        if facts.status >= 500 && stale_on_error(&held.meta, policy, &request, now, cause) {
-            return Verdict::UseStale(facts.status);
-        }
-        if keep.purpose == Purpose::Validate && facts.status == 304 {
-            return confirm(keep, held, &request, facts);
-        }
-    }
-    if keep.purpose == Purpose::Complete && matches!(facts.status, 206 | 304 | 416) {
-        return complete(keep, &request, facts, body.declared_length());
-    }
-    if facts.status == 304 || (!keep.ranged && matches!(facts.status, 206 | 416)) {
-        return Verdict::Unasked;
-    }
-    // The range asked for is in no key: only an answer that says which part it is, or is the whole,
-    // is for others.
-    if !keep.store || (keep.ranged && !matches!(facts.status, 200 | 206)) {
-        return Verdict::PassOn(None);
-    }
-    match storable(&request, facts, policy) {
-        Storable::Yes(lifetime) if keep.cookies && lifetime.flags.any(PageFlags::COOKIELESS) => {
-            Verdict::PassOn(Some(Unstored { detail: "cookie", mark: false }))
-        }
-        Storable::Yes(lifetime) if body.close_delimited() && lifetime.partial.is_none() => {
-            unframed(lifetime, policy.unframed)
-        }
-        Storable::Yes(lifetime) => Verdict::Store(lifetime),
-        Storable::No(why) => Verdict::PassOn(Some(unstored(why))),
-    }
-}
-
-/// A response that ends with its connection: nobody can know that it is whole. (A part is as long
-/// as it says.)
-fn unframed(lifetime: Lifetime, choice: Unframed) -> Verdict {
-    match choice {
-        Unframed::Keep => Verdict::Store(lifetime),
-        Unframed::Brief => Verdict::Store(lifetime.briefly(Unframed::BRIEF)),
-        Unframed::Pass => Verdict::PassOn(Some(Unstored { detail: "unframed", mark: true })),
-    }
-}
-
-/// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the
-/// part asked for is of no use to a client that asked for the whole: the part is forgotten, and the
-/// whole is fetched.
-fn complete(
-    keep: &Keep,
-    request: &RequestView<'_>,
-    facts: &ResponseFacts<'_>,
-    declared: Option<u64>,
-) -> Verdict {
-    if facts.status != 206 || !complete::completes(keep, facts, declared) {
-        return Verdict::Forget;
-    }
-    match storable(request, &ResponseFacts { status: 200, ..*facts }, &keep.policy.cache) {
-        Storable::Yes(lifetime) => Verdict::Store(lifetime),
-        Storable::No(_) => Verdict::Forget,
-    }
-}
-
-fn unstored(why: NoStore) -> Unstored {
-    let request = matches!(
-        why,
-        NoStore::Method
-            | NoStore::RequestNoStore
-            | NoStore::Authorization
-            | NoStore::CodingNotAccepted
-    );
-    Unstored { detail: why.as_str(), mark: !request }
-}
-
-/// A 304 (RFC 9111 section 4.3.4). [`Verdict::Forget`]: it does not speak of the stored page.
-fn confirm(
-    keep: &Keep,
-    held: &StoredPage,
-    request: &RequestView<'_>,
-    facts: &ResponseFacts<'_>,
-) -> Verdict {
-    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
-        return Verdict::Forget;
-    };
-    match freshen(&page, request, facts, &keep.policy.cache) {
-        // The same page for a visitor with cookies; those without are not told by it.
-        Ok(fresh) if keep.cookies && fresh.meta.flags.any(PageFlags::COOKIELESS) => {
-            Verdict::Confirmed
-        }
-        Ok(fresh) => Verdict::Refresh(Box::new(fresh)),
-        // This request may not change what is stored; the page is good all the same.
-        Err(NotFreshened::NotStorable(NoStore::Authorization | NoStore::RequestNoStore)) => {
-            Verdict::Confirmed
-        }
-        Err(_) => Verdict::Forget,
-    }
-}
-
 /// The stored page is of no use: it is deleted, and everybody looks again.
 pub(crate) fn forget(mut job: Job) {
     drop_held(&job);
@@ -389,6 +305,7 @@ pub(crate) fn forget(mut job: Job) {
 pub(crate) fn drop_held(job: &Job) {
     if let Some(Keep { held: Some(held), .. }) = &job.keep {
         job.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+        job.pages.shared.replaced_on_disk(held.entry.key());
     }
 }
 
@@ -423,7 +340,7 @@ pub(crate) async fn pass_on(
         status: response.status,
         head: head::without_length(&head),
         length: if job.head {
-            content_length(facts.fields)
+            facts.fields.get("content-length").and_then(content_length_of)
         } else {
             response.body.declared_length()
         },
@@ -443,11 +360,6 @@ pub(crate) async fn pass_on(
     job.tell(FetchResult::Response(Box::new(reply)));
 }
 
-/// Length that the answer to a HEAD gives for the body a GET would get.
-fn content_length(fields: Fields<'_>) -> Option<u64> {
-    fields.get("content-length").and_then(content_length_of)
-}
-
 /// The reason phrase as the origin gave it.
 pub(crate) fn reason(response: &Response) -> String {
     match &response.reason {
@@ -457,7 +369,7 @@ pub(crate) fn reason(response: &Response) -> String {
 }
 
 /// Effect of a response that is not stored on the stored page.
-async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
+pub(crate) async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     let Some(keep) = &job.keep else { return };
     if job.head {
         update_by_head(job, keep, facts).await;
@@ -465,9 +377,11 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
         && (keep.held.is_none() || replaces(facts.status))
         && facts.status < 500
         && why.is_some_and(|why| why.mark)
-        && job.pages.writer().hit_for_miss(keep.key()).is_err()
     {
-        job.pages.counters.store_refused.one();
+        if job.pages.writer().hit_for_miss(keep.key()).is_err() {
+            job.pages.counters.store_refused.one();
+        }
+        job.pages.shared.replaced_on_disk(keep.key());
     }
 }
 
@@ -494,6 +408,7 @@ async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
         }
         HeadUpdate::Invalidate => {
             job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
+            job.pages.shared.replaced_on_disk(held.entry.key());
         }
         HeadUpdate::Ignore => {}
     }

@@ -5,22 +5,32 @@
 //! leaves drops them.
 
 mod complete;
+mod disk;
 mod job;
 mod mend;
 mod outgoing;
 mod remote;
 mod store;
 mod target;
+mod template;
+mod verdict;
 
 use std::{rc::Rc, sync::Arc};
 
+pub(crate) use template::Template;
+
 use larder_proto::{
-    http::{BodyFraming, Fields, KnownField, Method, RangeSet, Scheme, parse_fields, query},
+    http::{
+        BodyFraming, Fields, KnownField, Method, RangeSet, Scheme, parse_fields, query,
+        structured::strings,
+    },
     page::{Meta, PageFlags, Verify, view},
     rules::{
-        ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields,
+        ErrorCause, Esi, Forward, Uri, conditions, invalidate, partial, split_head,
+        update::with_fields,
     },
 };
+use larder_store::MAX_TAGS;
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_local,
@@ -37,10 +47,11 @@ use crate::{
         answer::Answer,
         flight::{Again, Failure, Follower, Joined, Landing, Lead},
         lookup::{Found, StoredPage, look},
+        tags::group_tag,
         variant,
     },
     request::{Request, route::Route},
-    settings::RequestView as RuleView,
+    settings::{DiskUse, RequestView as RuleView},
 };
 
 /// Pieces of a request body that may wait for the origin.
@@ -66,13 +77,19 @@ pub(crate) struct Plan {
     pub(crate) store: bool,
     /// Others who share the fleet may have what is wanted.
     pub(crate) fleet: bool,
+    /// The whole page is fetched, whatever part the client wants.
+    pub(crate) whole: bool,
+    /// The disk may have what is wanted.
+    pub(crate) disk: bool,
 }
 
 impl Plan {
     pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
         let fleet =
             matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
-        Self { why, held, variant, solo: false, store: true, fleet }
+        // The disk has nothing newer than the page that is held.
+        let disk = fleet && held.is_none();
+        Self { why, held, variant, solo: false, store: true, fleet, whole: false, disk }
     }
 }
 
@@ -107,6 +124,8 @@ pub(crate) enum Source {
     Follow(Follower),
     /// The origin's, for one client.
     Alone(Box<Body>),
+    /// A page whose parts are to be put in.
+    Template(Rc<Template>),
     /// With the protocol's name.
     Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
 }
@@ -119,8 +138,11 @@ pub(crate) async fn fetch(
     interim: mpsc::Sender<InterimHead>,
 ) -> FetchResult {
     let mut plan = plan;
+    // A part of a page is put together of parts as the whole is.
+    plan.whole |= route.policy.cache.esi == Esi::Always || plan.held.as_ref().is_some_and(is_made);
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
+    plan.disk &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
     let solo = plan.solo || !(joins(request, &plan) || by_get);
     let key = plan.variant.as_deref().unwrap_or(&route.key);
@@ -142,7 +164,7 @@ pub(crate) async fn fetch(
     }
     let why = plan.why;
     let found = plan.held.is_some();
-    let range = wants_part(request) && !by_get;
+    let range = wants_part(request) && !by_get && !plan.whole;
     let (mut outgoing, mut keep) = prepare(request, route, plan, solo, range);
     if by_get {
         outgoing.method = http::Method::GET;
@@ -169,7 +191,7 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
     let known = &request.head.known;
     plan.store
         && request.head.method == Method::Get
-        && known.range().is_none()
+        && (plan.whole || known.range().is_none())
         && known.authorization().is_none()
 }
 
@@ -182,6 +204,11 @@ fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bo
         && !plan.solo
         && plan.held.as_ref().is_none_or(|held| held.meta.partial.is_none())
         && request.head.known.authorization().is_none()
+}
+
+/// The page is put together of parts: no answer to a HEAD tells of it, and no part is of use.
+fn is_made(held: &StoredPage) -> bool {
+    held.meta.flags.any(PageFlags::ESI)
 }
 
 /// Between the lookup and the lead somebody else may have landed.
@@ -253,7 +280,8 @@ pub(crate) async fn pass(
     lead_to_end(request, route, lead, outgoing, interim, None).await
 }
 
-/// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4).
+/// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4), and those of
+/// the groups that its response names (RFC 9875 section 3).
 pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
     let Some((_, lines)) = split_head(&reply.answer.head) else { return };
     let authority = request.head.host.map(|host| host.to_string()).unwrap_or_default();
@@ -264,16 +292,30 @@ pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, rep
     };
     let status = reply.answer.status;
     let targets = with_fields(lines, |fields| {
-        invalidate::targets(&request.head.method, &uri, status, fields)
+        let targets = invalidate::targets(&request.head.method, &uri, status, fields);
+        (targets, group_tags(request, status, fields))
     });
+    let (targets, groups) = targets.unwrap_or_default();
+    request.pages.purger(false).tags(&route.site.name, &groups).await;
     let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
-    for path in targets.unwrap_or_default() {
+    for path in targets {
         // The key a GET would look under.
         let plain = path.split_once('?').map_or(&*path, |(plain, _)| plain);
         let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
         let path = query::normalise_query(&path, &policy.drop_query, policy.sort_query);
         request.pages.purger(false).page(&request.page_keys(&path)).await;
     }
+}
+
+/// The groups of pages that a response invalidates, as tags.
+fn group_tags(request: &Request<'_, '_>, status: u16, fields: Fields<'_>) -> Vec<Vec<u8>> {
+    if !invalidate::applies(&request.head.method, status) {
+        return Vec::new();
+    }
+    let groups = strings(fields.all("cache-group-invalidation")).unwrap_or_default();
+    let keys = if groups.is_empty() { Vec::new() } else { request.page_keys("/") };
+    let Some(page) = keys.first() else { return Vec::new() };
+    groups.iter().take(MAX_TAGS).filter_map(|group| group_tag(page, group)).collect()
 }
 
 /// Refreshes a stale page behind the back of the client that was served it.
@@ -343,6 +385,7 @@ fn prepare(
         site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,
+        ask_disk: plan.disk && route.policy.disk != DiskUse::Never,
         ask_fleet: plan.fleet && route.site.remote && request.pages.remote.is_some(),
         shared: plan.store && route.site.remote,
     };

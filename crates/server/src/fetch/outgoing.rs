@@ -7,7 +7,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 pub(crate) use larder_proto::rules::forward::Mode;
 use larder_proto::{
     http::{Method, cookie::Cookie},
-    rules::forward::{self, Received},
+    rules::{
+        Esi, Policy,
+        forward::{self, Received},
+    },
 };
 
 use crate::{
@@ -45,7 +48,7 @@ pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<
     if let (Mode::Pass, Some(protocol)) = (mode, request.upgrade()) {
         append(&mut out, header::UPGRADE, protocol);
     }
-    ours(&mut out, request);
+    ours(&mut out, request, &route.policy.cache);
     let edits = route.policy.handling.as_ref().and_then(|one| one.request_fields.as_ref());
     edits.into_iter().flat_map(|edits| edits.iter()).for_each(|edit| edit.apply(&mut out));
     out
@@ -53,13 +56,17 @@ pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<
 
 /// Via (RFC 9110 section 7.6.3), CDN-Loop (RFC 8586), Surrogate-Capability, the trace; and one hop
 /// less.
-fn ours(out: &mut HeaderMap, request: &Request<'_, '_>) {
+fn ours(out: &mut HeaderMap, request: &Request<'_, '_>, policy: &Policy) {
     if let Some(name) = &request.config.settings.http.via {
         let via = head::via(request.head.fields.all("via"), request.head.version, name);
         append(out, header::VIA, &via);
     }
     append(out, HeaderName::from_static("cdn-loop"), request.pages.shared.loop_id.as_bytes());
-    append(out, HeaderName::from_static("surrogate-capability"), b"larder=\"Surrogate/1.0\"");
+    let capability: &[u8] = match policy.esi {
+        Esi::Never => b"larder=\"Surrogate/1.0\"",
+        Esi::Surrogate | Esi::Always => b"larder=\"Surrogate/1.0 ESI/1.0\"",
+    };
+    append(out, HeaderName::from_static("surrogate-capability"), capability);
     if let Some(traced) = &request.trace {
         traced.fetched.set((request.pages.clock.micros(), 0));
         append(out, TRACEPARENT, &traced.for_origin().to_value());

@@ -345,7 +345,9 @@ impl Lookup<'_> {
         let mut fill = writer.begin(draft, &self.lead.flight)?;
         fill.copy(length, body).await?;
         fill.finish()?;
-        writer.commit(fill, &self.lead.flight).map(|_| ())
+        let committed = writer.commit(fill, &self.lead.flight);
+        self.pages.shared.replaced_on_disk(&draft.key);
+        committed.map(|_| ())
     }
 }
 

@@ -3,7 +3,7 @@
 //! The head is written first, so that followers can be told at once; the body as it comes. Only at
 //! the complete end does the page become visible. A body that breaks off leaves nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::{
@@ -14,6 +14,7 @@ use larder_proto::{
         update::{Freshened, with_fields},
     },
 };
+use larder_store::PutError;
 use tokio::sync::mpsc::{
     self,
     error::{SendTimeoutError, TrySendError},
@@ -21,11 +22,13 @@ use tokio::sync::mpsc::{
 
 use crate::{
     fetch::{
-        FetchResult, Source,
+        FetchResult, Source, Template,
         complete::{self, Extent},
+        disk,
         job::{self, Job, Keep, Purpose, Unstored},
         remote, target,
         target::Destination,
+        template,
     },
     origin::{LONGEST_PIECE, Response},
     page::{
@@ -78,6 +81,37 @@ pub(crate) async fn store(
     }
 }
 
+/// Stores a page that is put together of parts, and its plan behind it. Its client gets it as it
+/// came; those who waited find it in the store.
+pub(crate) async fn template(
+    mut job: Job,
+    response: Response,
+    facts: &ResponseFacts<'_>,
+    lifetime: Lifetime,
+    template: Rc<Template>,
+) {
+    let Some(keep) = &job.keep else { return };
+    let flags = lifetime.flags.without(PageFlags::COMPOSED).with(PageFlags::ESI);
+    let page = NewPage::new(&job, keep, &response, facts, Lifetime { flags, ..lifetime });
+    let fits = |_: &NewPage| template.content.len() as u64 <= keep.policy.max_object;
+    let Some(mut page) = page.filter(fits) else {
+        job.pages.counters.store_refused.one();
+        let why = Unstored { detail: "too-large", mark: true };
+        return template::pass_on(job, response, facts, Some(why), template).await;
+    };
+    page.draft.length = None;
+    page.draft.meta.nonce = template.content.len() as u64;
+    if let Some(marker) = &page.marker {
+        put_marker(&job, &keep.primary, marker);
+    }
+    let stored = page.put(&job, &template);
+    let again = if stored { Again::Stored } else { Again::Alone };
+    job.lead.flight.land(Landing::LookAgain(again));
+    let own = page.own_answer(&job, facts, &response);
+    let reply = job.reply(Arc::new(own), Source::Template(template), &response);
+    job.tell(FetchResult::Response(Box::new(reply)));
+}
+
 /// A page about to be stored.
 struct NewPage {
     draft: PageDraft,
@@ -127,6 +161,8 @@ impl NewPage {
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
         let without: &[&str] =
             if same { &["content-length"] } else { &["content-length", "content-range"] };
+        let mut meta = meta;
+        meta.flags = meta.flags.with(disk::flags(keep, facts.fields));
         let Destination { key, vary, marker } = target::destination(job, keep, facts.fields)?;
         let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
         let validators = etag.is_some() || lifetime.last_modified.is_some();
@@ -138,13 +174,31 @@ impl NewPage {
             withheld,
             etag,
             vary,
-            tags: target::tags(facts.fields),
+            tags: target::tags(facts.fields, &keep.primary),
             site: keep.site.clone(),
             length,
             expires: Some(facts.response_time + 1000 * useful),
             flags: 0,
         };
         Some(NewPage { draft, marker, before })
+    }
+
+    /// Puts a page and its plan into the store. False: it is not there.
+    fn put(&self, job: &Job, template: &Template) -> bool {
+        let write = || {
+            let mut fill = job.pages.writer().begin(&self.draft, &job.lead.flight)?;
+            fill.write(&template.content)?;
+            fill.write(&template.plan)?;
+            fill.finish()?;
+            Ok::<_, PutError>(fill)
+        };
+        match write() {
+            Ok(fill) => commit(job, &self.draft, fill),
+            Err(_) => {
+                job.pages.counters.store_refused.one();
+                false
+            }
+        }
     }
 
     async fn fill(
@@ -188,7 +242,7 @@ impl NewPage {
         match filling.run(response).await {
             Ok(fill) => {
                 streaming.whole();
-                commit(&job, draft, fill);
+                let _counted = commit(&job, draft, fill);
             }
             Err(Broken::Origin) => {
                 job.pages.counters.truncated.one();
@@ -234,23 +288,35 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
     if job.pages.writer().marker(&job.lead.flight, primary, marker).is_err() {
         job.pages.counters.store_refused.one();
     }
+    // Variants on the disk are found by it.
+    if let Some(disk) = &job.pages.shared.disk
+        && disk.replaced(primary)
+    {
+        disk.keep(primary);
+    }
 }
 
 /// Makes a page visible, counts it, and shares it with other Larders unless it was purged meanwhile
 /// or may be half a page.
-fn commit(job: &Job, draft: &PageDraft, fill: PageFill) {
+/// False: it is not there.
+fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
     let counters = &job.pages.counters;
-    match job.pages.writer().commit(fill, &job.lead.flight) {
+    let committed = job.pages.writer().commit(fill, &job.lead.flight);
+    // After the commit: from now on the page before it cannot leave memory for the disk any more.
+    job.pages.shared.replaced_on_disk(&draft.key);
+    match committed {
         Ok(Committed::Purged) => {}
         Ok(Committed::Stale) => counters.stored.one(),
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
+            disk::keep(job, &draft.key);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
         }
         Err(_) => counters.store_refused.one(),
     }
+    !matches!(committed, Ok(Committed::Purged) | Err(_))
 }
 
 /// Why a fill ended without a page.
@@ -401,12 +467,13 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let useful = useful_for(&fresh.meta, &keep.policy.cache, !fresh.etag.is_empty());
     let expires = fresh.meta.response_time + 1000 * useful;
+    let meta = Meta { flags: fresh.meta.flags.with(disk::kept(&page.meta)), ..fresh.meta };
     let draft = PageDraft {
         key: held.entry.key().to_vec(),
         head: head::without_length(&fresh.head.head),
         withheld: fresh.head.withheld.clone(),
         etag: (!fresh.etag.is_empty()).then(|| fresh.etag.clone()),
-        ..PageDraft::copy_of(&page, fresh.meta, &keep.site, expires)
+        ..PageDraft::copy_of(&page, meta, &keep.site, expires)
     };
     let mut fill = job.pages.writer().begin(&draft, &job.lead.flight).ok()?;
     fill.copy(page.body_len, |at| held.entry.chunk_at(page.body_at as u64 + at)).await.ok()?;
@@ -416,7 +483,7 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     if still.is_none_or(|entry| entry.version() != held.entry.version()) {
         return None;
     }
-    commit(job, &draft, fill);
+    let _counted = commit(job, &draft, fill);
     Some(())
 }
 

@@ -1,7 +1,7 @@
 //! Where a page goes: its key, its marker, its tags.
 
 use larder_proto::{
-    http::Fields,
+    http::{Fields, structured::strings},
     rules::{Vary, vary},
 };
 use larder_store::MAX_TAGS;
@@ -11,7 +11,10 @@ use crate::{
         job,
         job::{Job, Keep},
     },
-    page::variant::{self, Marker, Values},
+    page::{
+        tags::group_tag,
+        variant::{self, Marker, Values},
+    },
 };
 
 /// Longest tag taken from a response.
@@ -45,8 +48,9 @@ pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<
 }
 
 /// Surrogate keys: `Surrogate-Key`, `xkey` and the fields of Drupal, Magento and TYPO3 (separated
-/// by blanks or commas), `Cache-Tag` (by commas).
-pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
+/// by blanks or commas), `Cache-Tag` (by commas), and the groups of `Cache-Groups` (RFC 9875).
+/// `page` is the key of the page.
+pub(crate) fn tags(fields: Fields<'_>, page: &[u8]) -> Vec<Box<[u8]>> {
     let blanks = [
         "surrogate-key",
         "xkey",
@@ -63,6 +67,9 @@ pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
         .filter(|tag| !tag.is_empty() && tag.len() <= TAG_LEN)
         .map(Box::from)
         .collect();
+    let groups = strings(fields.all("cache-groups")).unwrap_or_default();
+    let groups = groups.into_iter().filter(|group| group.len() <= TAG_LEN);
+    out.extend(groups.filter_map(|group| group_tag(page, group)).map(Vec::into_boxed_slice));
     out.sort_unstable();
     out.dedup();
     // One more is the URL's (`page::tags`).

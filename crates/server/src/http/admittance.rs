@@ -27,13 +27,10 @@ pub(crate) fn refuse(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool>
 }
 
 /// Refuses a request of a client that has sent too many (429, RFC 6585 section 4). Returns whether
-/// the connection goes on; None: the request is let in. Purges have permissions of their own.
+/// the connection goes on; None: the request is let in.
 #[cold]
 pub(crate) fn limit(exchange: &Exchange<'_, '_>, out: &mut Out, rate: Rate) -> Option<bool> {
     let request = &exchange.request;
-    if request.head.method == Method::Purge {
-        return None;
-    }
     let limits = &request.config.settings.http.limits;
     let client = network(request.client(), limits.client_prefix_v4, limits.client_prefix_v6);
     let (now, shared) = (request.pages.clock.at(request.since), &request.pages.shared);

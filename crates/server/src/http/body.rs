@@ -266,20 +266,24 @@ impl Terms {
         Ok(())
     }
 
-    /// Waits for more by `receive`, which takes a deadline. A client that stands still while an
-    /// origin waits for it is one of few of its address.
+    /// Waits for more by `receive`, which takes a deadline. A client that sends less than
+    /// [`PROGRESS`] in [`STALLED_AFTER`], while an origin waits for it, is one of few of its
+    /// address.
     async fn wait<T>(
         &self,
         began: Ms,
         mut receive: impl AsyncFnMut(Ms) -> Result<T, Ended>,
     ) -> Result<T, Ended> {
-        let (soon, deadline) = (began + STALLED_AFTER, began + self.patience - self.waited);
+        let soon = began + STALLED_AFTER.saturating_sub(self.waited);
+        let deadline = began + self.patience - self.waited;
         if !self.has_origin || deadline <= soon {
             return receive(deadline).await;
         }
-        match receive(soon).await {
-            Err(Ended::TimedOut) => {}
-            other => return other,
+        if soon > began {
+            match receive(soon).await {
+                Err(Ended::TimedOut) => {}
+                other => return other,
+            }
         }
         let _stall = self.pages.shared.stalls.enter(self.client).ok_or(Ended::TimedOut)?;
         receive(deadline).await

@@ -157,7 +157,7 @@ fn page<'m>(
         if !names.is_empty() {
             members.text("vary", &names.join(", "));
         }
-        members.number("size", page.body_len as i64);
+        members.number("size", page.content_len() as i64);
     }
     sums(members, meta, now);
     members.token("decision", decision);

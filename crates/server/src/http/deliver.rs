@@ -1,131 +1,38 @@
 //! The answer from a page in the store: whole, in part, or in no part at all.
 
+use std::sync::Arc;
+
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{
-        Codings, Method, Version, date,
+        Codings, Method, Version,
         multipart::Multipart,
         range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
     page::{Meta, PageFlags, PageView, Verify, view},
-    rules::{CacheStatus, Forward, Precondition, current_age, evaluate, range_applies, strip},
+    rules::{Precondition, evaluate, range_applies, strip},
 };
 
 use larder_store::Entry;
 
+use crate::access_log::{Hierarchy, ResultCode};
 use crate::page::head::field;
 use crate::{
-    access_log::{Hierarchy, ResultCode},
-    clock::Ms,
-};
-use crate::{
-    http::{exchange::Exchange, log::logged_status},
+    http::{
+        esi,
+        exchange::Exchange,
+        log::logged_status,
+        served::{Served, lines},
+    },
     net::out::Out,
-    origin::Seen,
     page::{
         answer::has_body,
         forms::{self, Effort, FormLookup},
         lookup::StoredPage,
     },
     settings::RulePolicy,
-    wire::{file, h1::HeadWriter, meta, meta::ResponseMeta},
+    wire::h1::HeadWriter,
 };
-
-/// How a stored page is served.
-#[derive(Clone, Copy)]
-pub(crate) struct Served {
-    age: u32,
-    ttl: i64,
-    /// Refresh it behind the client's back.
-    pub(crate) refresh: bool,
-    how: How,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    Fresh,
-    Stale,
-    /// Fresh, and from the fleet just now.
-    Fleet,
-    Validated(Forward),
-    OnError,
-    /// A file of this machine.
-    File(Seen),
-}
-
-impl Served {
-    pub(crate) fn fresh(age: u32, ttl: i64) -> Self {
-        Self { age, ttl, refresh: false, how: How::Fresh }
-    }
-
-    pub(crate) fn stale(age: u32, ttl: i64, refresh: bool) -> Self {
-        Self { age, ttl, refresh, how: How::Stale }
-    }
-
-    /// A file of this machine.
-    pub(crate) fn file(seen: Seen) -> Self {
-        Self { age: 0, ttl: 0, refresh: false, how: How::File(seen) }
-    }
-
-    /// It came from the fleet just now.
-    pub(crate) fn shared(self) -> Self {
-        Self { how: if self.how == How::Fresh { How::Fleet } else { self.how }, ..self }
-    }
-
-    /// The origin confirmed it just now; it was asked for this reason.
-    pub(crate) fn validated(meta: &Meta, now: Ms, why: Forward) -> Self {
-        let age = current_age(meta, now);
-        let ttl = i64::from(meta.freshness) - i64::from(age);
-        Self { age, ttl, refresh: false, how: How::Validated(why) }
-    }
-
-    /// The origin failed.
-    pub(crate) fn on_error(meta: &Meta, now: Ms) -> Self {
-        Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }
-    }
-
-    pub(super) fn result(self, status: u16) -> ResultCode {
-        match self.how {
-            How::Fresh | How::Fleet | How::File(Seen::Kept) if status == 304 => {
-                ResultCode::TcpImsHit
-            }
-            How::Fresh | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
-            How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
-            How::File(Seen::Opened) => ResultCode::TcpMiss,
-            How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
-            How::Fresh => ResultCode::TcpMemHit,
-            How::Stale => ResultCode::TcpStaleHit,
-            How::Validated(_) => ResultCode::TcpRefreshUnmodified,
-            How::OnError => ResultCode::TcpRefreshFailHit,
-        }
-    }
-
-    /// Where the page came from.
-    fn tier(self) -> &'static str {
-        match self.how {
-            How::Fleet => "remote",
-            How::File(_) => "file",
-            How::Fresh | How::Stale | How::Validated(_) | How::OnError => "memory",
-        }
-    }
-
-    pub(super) fn meta(self) -> ResponseMeta<'static> {
-        let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
-        match self.how {
-            How::Fresh | How::Stale => cache_status.hit = true,
-            How::Fleet => (cache_status.hit, cache_status.detail) = (true, Some("remote")),
-            How::Validated(why) => {
-                (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(304))
-            }
-            How::OnError => {
-                (cache_status.fwd, cache_status.detail) =
-                    (Some(Forward::Stale), Some("origin-failed"));
-            }
-            How::File(seen) => cache_status = file::cache_status(seen),
-        }
-        ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
-    }
-}
 
 /// The sent answer, for counters and log.
 pub(crate) struct Delivered {
@@ -184,8 +91,8 @@ pub(super) enum Part {
     NotModified,
 }
 
-/// Composes the answer from a stored page. Gives the page back when the stored part of it is not
-/// enough.
+/// Composes the answer from a stored page. Gives the page back when what is stored of it, or of its
+/// parts, is not enough.
 // The page is moved, not made: a box would be an allocation on every hit.
 #[allow(clippy::result_large_err)]
 pub(crate) fn entry(
@@ -193,15 +100,15 @@ pub(crate) fn entry(
     out: &mut Out,
     held: StoredPage,
     served: &Served,
-    policy: &RulePolicy,
+    policy: &Arc<RulePolicy>,
 ) -> Result<Delivered, StoredPage> {
-    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
-        return Err(held);
-    };
-    if held.meta.flags.any(PageFlags::COMPRESSIBLE)
-        && let Some((entry, meta)) = form(exchange, &held, &page, policy)
-    {
-        return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
+    if held.meta.flags.any(PageFlags::COMPOSED) {
+        if held.meta.flags.any(PageFlags::ESI) {
+            return esi::hit(exchange, out, held, served, policy);
+        }
+        if let Some((entry, meta)) = form(exchange, &held, policy) {
+            return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
+        }
     }
     compose(exchange, out, held, served)
 }
@@ -211,22 +118,24 @@ pub(crate) fn entry(
 fn form(
     exchange: &Exchange<'_, '_>,
     held: &StoredPage,
-    page: &PageView<'_>,
     policy: &RulePolicy,
 ) -> Option<(Entry<'static>, Meta)> {
     let (request, order) = (&exchange.request, &policy.cache.compress);
     if order.is_empty() || request.head.known.range().is_some() {
         return None;
     }
+    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let accepted = Codings::parse(request.head.fields.all("accept-encoding"));
     let (store, clock) = (request.pages.store, request.pages.clock);
     let now = clock.at(request.since);
     let want = |encoding, effort| {
         request.pages.shared.compressor.want(store, clock, page.key, encoding, effort);
     };
-    match forms::look(store, held, page, order, accepted, now) {
-        FormLookup::Ready(entry, encoding, effort) => {
-            if effort == Effort::Good && request.pages.samples_form() {
+    match forms::look(store, held, &page, order, accepted, now) {
+        FormLookup::Ready(entry, encoding, effort, better) => {
+            if let Some(better) = better {
+                want(better, Effort::Good);
+            } else if effort == Effort::Good && request.pages.samples_form() {
                 want(encoding, Effort::Best);
             }
             let flags = held.meta.flags.with(PageFlags::HAS_LENGTH);
@@ -404,25 +313,7 @@ pub(super) fn compose_page(
         }
         Part::Many(list) => (206, multipart(exchange, &mut head, page, list, total)),
     };
-    let http = &exchange.request.config.settings.http;
-    match served.how {
-        How::Fresh | How::Stale => {
-            exchange.request.config.hit_lines.write(&mut head, http, served.age, served.ttl);
-        }
-        How::Fleet => {
-            meta::meta_lines(&mut head, http, &served.meta());
-            let remote = exchange.request.pages.remote.as_ref();
-            if let Some(line) = remote.and_then(|remote| remote.settings().announce.as_ref()) {
-                head.ready(line);
-            }
-        }
-        How::Validated(_) | How::OnError => meta::meta_lines(&mut head, http, &served.meta()),
-        How::File(seen) => {
-            head.line("Date", &date::format(meta.date));
-            exchange.request.config.file_lines.write(&mut head, seen);
-        }
-    }
-    super::debug::tier(&exchange.request, served.tier());
+    lines(exchange, &mut head, meta, served);
     end_head(exchange, head, page.head, keep);
     Spans { status, body }
 }

@@ -3,12 +3,13 @@
 //! The store is looked up first: a page that was published under the URL of a file covers it. A
 //! fetch answers where rules edit fields, and for every path that leads to no file.
 
-use larder_proto::rules::Forward;
+use larder_proto::rules::{Esi, Forward};
 
 use super::{
-    deliver::{self, Body, Delivered, Served, Spans, content_type},
+    deliver::{self, Body, Delivered, Spans, content_type},
     exchange::Exchange,
     log::{finish, logged_status},
+    served::Served,
 };
 use crate::{
     access_log::Hierarchy,
@@ -31,7 +32,8 @@ pub(super) fn answer(
         .and_then(|handling| handling.origin.as_ref())
         .unwrap_or(&route.site.origin)
         .files()?;
-    if handling.is_some_and(|handling| handling.edits()) {
+    let made = route.policy.cache.esi == Esi::Always;
+    if made || handling.is_some_and(|handling| handling.edits()) {
         return None;
     }
     let pages = exchange.request.pages;

@@ -26,15 +26,17 @@ use larder_proto::{
 
 use crate::{
     clock::Ms,
-    fetch::{self, FetchResult, Plan},
+    fetch::{self, FetchResult, Plan, Source},
     http::{
-        admittance, challenge, debug,
-        deliver::{self, Served},
+        admittance, challenge, debug, deliver,
+        esi::{self, Page},
         exchange::{Active, Exchange},
         file, hints,
         log::finish,
+        lookups::Lookups,
         pass, purge, redirect, refuse,
         reply::{self, Done},
+        served::Served,
     },
     net::{out::Out, socket::Ended},
     page::{
@@ -47,9 +49,6 @@ use crate::{
     },
     room::{Held, Place},
 };
-
-/// How often a request may find that what it waited for is not for it, before it asks for itself.
-const ROUNDS: usize = 3;
 
 /// Heads of waiting requests up to this many bytes are not counted as memory of clients.
 const SHORT_HEAD: usize = 2048;
@@ -102,7 +101,9 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             return Now::Answered { keep: refuse::refusal(exchange, out, &refusal) };
         }
     };
+    // Purges have permissions of their own.
     if let Some(rate) = route.policy.limit
+        && !matches!(route.way, Way::Purge)
         && let Some(keep) = admittance::limit(exchange, out, rate)
     {
         return Now::Answered { keep };
@@ -194,7 +195,7 @@ pub(crate) async fn later(
 }
 
 /// The step after the lookup.
-enum Step {
+pub(super) enum Step {
     /// Serve this page.
     Serve(StoredPage, Served),
     /// Ask the origin.
@@ -203,7 +204,12 @@ enum Step {
     Refuse(Refusal),
 }
 
-fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now: Ms) -> Step {
+pub(super) fn step(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    looked: LookupResult,
+    now: Ms,
+) -> Step {
     let LookupResult { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
     let nothing = |why, solo| {
@@ -272,13 +278,17 @@ async fn cached(
     route: &Route<'_>,
     first: Option<Plan>,
 ) -> Result<bool, Ended> {
-    let mut lookups = Lookups { first, ..Lookups::default() };
+    let mut lookups = Lookups::after(first);
     loop {
         let plan = match lookups.first.take() {
             Some(plan) => plan,
             None => match look_again(conn, exchange, route, &mut lookups) {
-                ControlFlow::Break(keep) => return Ok(keep),
-                ControlFlow::Continue(plan) => plan,
+                Looked::Answered(keep) => return Ok(keep),
+                Looked::Made(held, served) => {
+                    let page = Page::Stored(held, served);
+                    return esi::serve(conn, exchange, route, page).await;
+                }
+                Looked::Fetch(plan) => plan,
             },
         };
         if lookups.fetches == 0 {
@@ -291,89 +301,47 @@ async fn cached(
     }
 }
 
+/// The result of another lookup.
+enum Looked {
+    /// It is answered. True: the connection goes on.
+    Answered(bool),
+    /// The page is put together of parts, some of which are not there.
+    Made(StoredPage, Served),
+    Fetch(Plan),
+}
+
 /// Answers from the store, or says what to fetch.
 fn look_again(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     lookups: &mut Lookups,
-) -> ControlFlow<bool, Plan> {
+) -> Looked {
     let (request, out) = (&exchange.request, &mut *conn.out);
-    let now = request.now();
-    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
-    if request.head.known.larder_debug().is_some() {
-        debug::note(request, route, &looked, now);
-    }
-    let variant = looked.variant.clone();
-    let (held, served) = match (step(request, route, looked, now), lookups.confirmed.take()) {
-        (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
-            let served = Served::validated(&held.meta, now, why);
-            (held, served)
-        }
-        (Step::Serve(held, served), None) => {
-            let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
-            (held, served)
-        }
+    let (held, served, variant) = match lookups.look(request, route) {
+        (Step::Serve(held, served), variant) => (held, served, variant),
         (Step::Refuse(refusal), _) => {
-            return ControlFlow::Break(refuse::refusal(exchange, out, &refusal));
+            return Looked::Answered(refuse::refusal(exchange, out, &refusal));
         }
-        (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
+        (Step::Fetch(plan), _) => return Looked::Fetch(plan),
     };
     match deliver::entry(exchange, out, held, &served, &route.policy) {
         Ok(delivered) => {
             if served.refresh {
                 fetch::refresh(request, route);
             }
-            ControlFlow::Break(finish(exchange, &delivered))
+            Looked::Answered(finish(exchange, &delivered))
+        }
+        Err(held) if held.meta.flags.any(PageFlags::ESI) => {
+            if served.refresh {
+                fetch::refresh(request, route);
+            }
+            Looked::Made(held, served)
         }
         Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
-            ControlFlow::Break(refuse::refusal(exchange, out, &NOTHING_STORED))
+            Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
-        Err(held) => ControlFlow::Continue(Plan::new(Forward::Partial, Some(held), variant)),
-    }
-}
-
-/// The lookups of one request so far.
-#[derive(Default)]
-struct Lookups {
-    /// The plan of the first fetch, where the store was asked.
-    first: Option<Plan>,
-    /// Fetches so far.
-    fetches: usize,
-    /// The origin confirmed the stored page just now: why it was asked.
-    confirmed: Option<Forward>,
-    /// The page came from the fleet just now.
-    copied: bool,
-    /// The fleet has answered. If its page does not answer this request, it is not asked again.
-    no_fleet: bool,
-    /// The fetches of other requests are not for this one.
-    alone: bool,
-}
-
-impl Lookups {
-    /// The plan of the next fetch: alone where waiting was of no use, past the store where storing
-    /// was of no use.
-    fn limit(&mut self, mut plan: Plan) -> Plan {
-        plan.fleet &= !self.no_fleet;
-        plan.solo |= self.alone || self.fetches >= ROUNDS;
-        if self.fetches > ROUNDS {
-            // The stored page does not answer this request, and validating it does not help: the
-            // answer is this client's alone.
-            plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
-        }
-        self.fetches += 1;
-        plan
-    }
-
-    /// A fetch for this reason says that the store has to be asked again.
-    fn again(&mut self, why: Forward, again: Again) {
-        self.copied = again == Again::Remote;
-        match again {
-            Again::Changed => {}
-            Again::Remote => self.no_fleet = true,
-            Again::Validated => self.confirmed = Some(why),
-            Again::Alone => self.alone = true,
-        }
+        Err(held) => Looked::Fetch(Plan::new(Forward::Partial, Some(held), variant)),
     }
 }
 
@@ -391,7 +359,10 @@ async fn ask(
     let fetch = fetch::fetch(&exchange.request, route, plan, send);
     let keep = match exchange.wait(conn.wire, conn.out, &route.policy, fetch, interim).await? {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
-        FetchResult::Failed(failure) => failed(conn, exchange, route, &failure),
+        FetchResult::Failed(failure) => failed(conn, exchange, route, &failure).await?,
+        FetchResult::Response(reply) if matches!(reply.source, Source::Template(_)) => {
+            esi::serve(conn, exchange, route, Page::Fetched(reply)).await?
+        }
         FetchResult::Response(reply) => {
             let done = reply::send(conn.wire, conn.out, exchange, *reply).await?;
             matches!(done, Done::Answered { keep: true })
@@ -401,34 +372,51 @@ async fn ask(
 }
 
 /// The origin failed: the stored page if that is allowed, else the error.
-fn failed(
+async fn failed(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     failure: &Failure,
-) -> bool {
-    let now = exchange.request.now();
-    let looked = look(
-        exchange.request.pages.store,
-        &route.key,
-        &exchange.request.view(),
-        &route.policy,
-        now,
-    );
-    let Found::Page(held) = looked.found else {
-        return refuse::failure(exchange, conn.out, failure);
-    };
-    if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause)
-    {
-        let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(exchange, conn.out, held, &served, &route.policy) {
-            return finish(exchange, &delivered);
+) -> Result<bool, Ended> {
+    match stored_on_error(&exchange.request, route, failure) {
+        OnError::Serve(held, served) => {
+            match deliver::entry(exchange, conn.out, held, &served, &route.policy) {
+                Ok(delivered) => Ok(finish(exchange, &delivered)),
+                Err(held) if held.meta.flags.any(PageFlags::ESI) => {
+                    esi::serve(conn, exchange, route, Page::Stored(held, served)).await
+                }
+                Err(_) => Ok(refuse::failure(exchange, conn.out, failure)),
+            }
         }
-    } else if held.meta.flags.any(PageFlags::NO_STALE) {
-        // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
-        // section 5.2.2.2).
-        let failure = Failure { status: 504, detail: failure.detail.clone(), ..*failure };
-        return refuse::failure(exchange, conn.out, &failure);
+        OnError::Fail(status) => {
+            let failure = Failure { status, detail: failure.detail.clone(), ..*failure };
+            Ok(refuse::failure(exchange, conn.out, &failure))
+        }
     }
-    refuse::failure(exchange, conn.out, failure)
+}
+
+/// The answer when the origin failed.
+pub(super) enum OnError {
+    /// Serve the stored page.
+    Serve(StoredPage, Served),
+    /// Say so, with this status.
+    Fail(u16),
+}
+
+pub(super) fn stored_on_error(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    failure: &Failure,
+) -> OnError {
+    let (now, view) = (request.now(), request.view());
+    let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
+    let Found::Page(held) = looked.found else { return OnError::Fail(failure.status) };
+    if stale_on_error(&held.meta, &route.policy.cache, &view, now, failure.cause) {
+        let served = Served::on_error(&held.meta, now);
+        return OnError::Serve(held, served);
+    }
+    // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
+    // section 5.2.2.2).
+    let forbidden = held.meta.flags.any(PageFlags::NO_STALE);
+    OnError::Fail(if forbidden { 504 } else { failure.status })
 }

@@ -3,7 +3,7 @@
 //! `conn` is a connection, `opening` its first bytes, `h2` its HTTP/2; `h3` is a connection of
 //! HTTP/3, `streams` what these two share; `flow` is a request's life; `deliver` (from the store),
 //! `file` (a file of this machine) and `reply` (as it streams by) send the page that was looked up
-//! or fetched; `wire` owns the bytes.
+//! or fetched, `esi` pages that are put together of parts; `wire` owns the bytes.
 
 mod admittance;
 mod body;
@@ -11,6 +11,7 @@ mod challenge;
 mod conn;
 mod debug;
 mod deliver;
+mod esi;
 mod exchange;
 mod file;
 mod flow;
@@ -18,6 +19,7 @@ pub(crate) mod h2;
 pub(crate) mod h3;
 mod hints;
 mod log;
+mod lookups;
 mod opening;
 mod pass;
 mod passing;
@@ -26,6 +28,7 @@ mod purge;
 mod redirect;
 mod refuse;
 mod reply;
+mod served;
 mod stall;
 mod streams;
 mod tunnel;

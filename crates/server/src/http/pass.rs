@@ -11,6 +11,7 @@ use crate::{
     http::{
         body::{BodyError, Incoming},
         debug,
+        esi::{self, Page},
         exchange::{Active, Exchange},
         refuse,
         reply::{self, Done},
@@ -150,6 +151,11 @@ async fn passed(
         FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
             fetch::invalidate(&exchange.request, route, &reply).await;
+            if matches!(reply.source, Source::Template(_)) {
+                let page = Page::Fetched(reply);
+                let keep = esi::serve_on(wire, out, exchange, route, page).await?;
+                return Ok(Done::Answered { keep });
+            }
             reply::send(wire, out, exchange, *reply).await
         }
         FetchResult::Failed(failure) => {

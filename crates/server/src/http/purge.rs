@@ -124,16 +124,15 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
         },
         What::Tags(tags) => purger.tags(&route.site.name, tags).await,
     };
-    let journal = purger.settled().await;
+    let settled = purger.settled().await;
     note(exchange, &what, soft, purged);
     let status = if purged == 0 { 404 } else { 200 };
-    let body = match journal {
-        None => format!("{{\"purged\":{purged}}}"),
-        Some(journal) => {
-            let (written, of) = (journal.written, journal.of);
-            format!("{{\"purged\":{purged},\"journal\":{{\"written\":{written},\"of\":{of}}}}}")
-        }
-    };
+    let journal = settled.journal.map_or_else(String::new, |journal| {
+        let (written, of) = (journal.written, journal.of);
+        format!(",\"journal\":{{\"written\":{written},\"of\":{of}}}")
+    });
+    let disk = if settled.disk { "" } else { ",\"disk\":false" };
+    let body = format!("{{\"purged\":{purged}{journal}{disk}}}");
     answer(out, exchange, status, ResultCode::TcpPurge, &body)
 }
 

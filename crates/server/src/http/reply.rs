@@ -24,6 +24,7 @@ use crate::{
         meta::ResponseMeta,
     },
 };
+use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
 use larder_proto::rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip};
 
@@ -59,9 +60,19 @@ pub(crate) async fn send(
             exchange.send(wire, out).await?;
             return Ok(Done::Tunnel(upgraded, delivered));
         }
-        _ if !framing.bodied() => Ok(0),
+        _ if !framing.bodied() => Ok((0, None)),
         Source::Follow(follower) => follow(wire, out, exchange, follower, framing).await,
         Source::Alone(body) => pour(wire, out, exchange, *body, framing).await,
+        // Its parts are put in by `esi`.
+        Source::Template(_) => Err(Cut::Origin),
+    };
+    let sent = match sent {
+        Ok((bytes, trailers)) if framing.bodied() => {
+            wire.end(framing, trailers.as_ref(), out);
+            exchange.send(wire, out).await.map(|()| bytes).map_err(Cut::from)
+        }
+        Ok((bytes, _)) => Ok(bytes),
+        Err(cut) => Err(cut),
     };
     match sent {
         Ok(body) => {
@@ -86,7 +97,7 @@ pub(crate) async fn send(
 }
 
 /// Keeps what advice is made of.
-fn note(exchange: &Exchange<'_, '_>, reply: &Reply) {
+pub(super) fn note(exchange: &Exchange<'_, '_>, reply: &Reply) {
     let (stats, head) = (&exchange.request.stats, &reply.answer.head);
     if reply.detail.is_some() {
         stats.detail.set(reply.detail);
@@ -97,19 +108,23 @@ fn note(exchange: &Exchange<'_, '_>, reply: &Reply) {
     }
 }
 
+pub(super) fn cache_status(reply: &Reply) -> CacheStatus<'static> {
+    let status = reply.answer.status;
+    CacheStatus {
+        fwd: Some(reply.why),
+        fwd_status: (status != 304).then_some(status),
+        stored: reply.answer.meta.is_some(),
+        collapsed: reply.collapsed,
+        detail: reply.detail,
+        ..CacheStatus::default()
+    }
+}
+
 /// Composes the head: of the response, or of what the client's own conditions make of it.
 fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Delivered {
     let answer = &reply.answer;
     super::debug::tier(&exchange.request, "origin");
-    let stored = answer.meta.is_some();
-    let cache_status = CacheStatus {
-        fwd: Some(reply.why),
-        fwd_status: (answer.status != 304).then_some(answer.status),
-        stored,
-        collapsed: reply.collapsed,
-        detail: reply.detail,
-        ..CacheStatus::default()
-    };
+    let cache_status = cache_status(reply);
     // The head of whoever asked first has the Age it came with.
     let age = answer
         .meta
@@ -160,7 +175,7 @@ fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Deliver
     delivered
 }
 
-fn miss_code(reply: &Reply) -> ResultCode {
+pub(super) fn miss_code(reply: &Reply) -> ResultCode {
     match reply.why {
         Forward::Stale => ResultCode::TcpRefreshModified,
         Forward::Request => ResultCode::TcpClientRefreshMiss,
@@ -174,7 +189,7 @@ fn framing(exchange: &Exchange<'_, '_>, reply: &Reply) -> Framing {
 }
 
 /// Why a body did not go out whole.
-enum Cut {
+pub(super) enum Cut {
     Origin,
     Client(Ended),
 }
@@ -185,14 +200,17 @@ impl From<Ended> for Cut {
     }
 }
 
+/// Bytes of a body that went out, and its trailers.
+type Sent = Result<(u64, Option<HeaderMap>), Cut>;
+
 /// Sends a body that others may follow too, as it grows.
-async fn follow(
+pub(super) async fn follow(
     wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     mut follower: Follower,
     framing: Framing,
-) -> Result<u64, Cut> {
+) -> Sent {
     let mut at = 0;
     let streaming = follower.streaming.clone();
     let mut passing = Passing::new(wire, exchange);
@@ -213,11 +231,7 @@ async fn follow(
                 passing.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
-            Piece::End(trailers) => {
-                wire.end(framing, trailers.as_ref(), out);
-                exchange.send(wire, out).await?;
-                return Ok(at);
-            }
+            Piece::End(trailers) => return Ok((at, trailers)),
             Piece::Broken => {
                 exchange.send(wire, out).await?;
                 return Err(Cut::Origin);
@@ -227,13 +241,13 @@ async fn follow(
 }
 
 /// Sends a body that is for this client alone.
-async fn pour(
+pub(super) async fn pour(
     wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     body: Body,
     framing: Framing,
-) -> Result<u64, Cut> {
+) -> Sent {
     let mut at = 0;
     let mut body = Passed::new(body, wire, exchange);
     loop {
@@ -252,11 +266,7 @@ async fn pour(
                 body.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
-            Ok(None) => {
-                wire.end(framing, body.trailers().as_ref(), out);
-                exchange.send(wire, out).await?;
-                return Ok(at);
-            }
+            Ok(None) => return Ok((at, body.trailers())),
             Err(_) => {
                 exchange.request.pages.counters.truncated.one();
                 exchange.send(wire, out).await?;
@@ -267,7 +277,7 @@ async fn pour(
 }
 
 /// Sends what was composed and one piece of the body, in one write where it fits.
-async fn piece(
+pub(super) async fn piece(
     wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,

@@ -103,6 +103,7 @@ impl Registry {
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
+            disk: shared.and_then(|shared| shared.disk.as_ref()).map(|disk| disk.figures()),
             remote: shared
                 .and_then(|shared| shared.remote.as_ref())
                 .map(|remote| remote.stats().figures()),

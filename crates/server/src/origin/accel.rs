@@ -7,12 +7,14 @@
 //! application's fields stay, but those of the body that it did not send. It also decides what is
 //! stored: without a word about that, nothing is.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use larder_proto::http::{DecodedPath, path::names_file};
 
-use super::{OriginError, Request, Response, files::Files};
+use tokio::time::Instant;
+
+use super::{OriginError, Request, Response, due, files::Files};
 use crate::settings::{ErrorPages, TreeSettings};
 
 const ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
@@ -52,6 +54,8 @@ const OF_THE_CHOICE: [HeaderName; 7] = [
 #[derive(Debug)]
 pub(super) struct Accel {
     roots: Vec<Root>,
+    /// When a name of no file was printed last.
+    printed: Cell<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -81,7 +85,7 @@ impl Accel {
             Root { prefix: prefix.clone(), directory, files: Files::new(tree.clone()) }
         };
         let roots: Vec<Root> = settings.iter().map(root).collect();
-        (!roots.is_empty()).then_some(Accel { roots })
+        (!roots.is_empty()).then_some(Accel { roots, printed: Cell::new(None) })
     }
 
     /// Of a request that is about to be sent. The answer to another method than GET and HEAD is the
@@ -118,7 +122,7 @@ impl Accel {
         let mut file = match target {
             Some((root, name)) => root.files.respond(&name, &wanted.method, &wanted.headers)?,
             None => {
-                eprintln!("larder: an application names {named:?}, which is not in `send_files`");
+                self.print(&named);
                 Response::status(404, &wanted.method, &ErrorPages::default())
             }
         };
@@ -126,6 +130,12 @@ impl Accel {
         (file.peer, file.reused) = (response.peer, response.reused);
         response.body.discard();
         Ok(file)
+    }
+
+    fn print(&self, named: &HeaderValue) {
+        if due(&self.printed) {
+            eprintln!("larder: an application names {named:?}, which is not in `send_files`");
+        }
     }
 
     /// Of X-Accel-Redirect: a path, escaped as in a URL; a query has no meaning.

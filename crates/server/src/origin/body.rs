@@ -97,6 +97,13 @@ impl Body {
         Body { state, framing, trailers: None, ticket: None }
     }
 
+    /// Gives back what was read: the whole content, as if it came once more.
+    pub(crate) fn refill(&mut self, content: Bytes) {
+        if !content.is_empty() {
+            self.state = State::Ready(content);
+        }
+    }
+
     /// Keeps `ticket` until the end of the content.
     pub(super) fn hold(&mut self, ticket: Ticket) {
         match self.state {

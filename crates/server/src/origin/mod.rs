@@ -175,13 +175,20 @@ impl Origin {
 
     /// Prints a failure of this machine: whoever runs it has to see to it.
     fn print(&self, error: &OriginError) {
-        let now = instant();
-        let recent = |last: Instant| now < last + PRINT_INTERVAL;
-        if matches!(error, OriginError::Local(_)) && !self.printed.get().is_some_and(recent) {
-            self.printed.set(Some(now));
+        if matches!(error, OriginError::Local(_)) && due(&self.printed) {
             eprintln!("larder: {}: {error}", self.settings.name());
         }
     }
+}
+
+/// Whether a line may be printed again; notes that it is.
+fn due(printed: &Cell<Option<Instant>>) -> bool {
+    let now = instant();
+    let due = printed.get().is_none_or(|last| now >= last + PRINT_INTERVAL);
+    if due {
+        printed.set(Some(now));
+    }
+    due
 }
 
 /// A request that failed.

@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
     io::{self, Write as _},
     sync::{
         Arc, OnceLock,
@@ -18,25 +19,27 @@ use larder_metrics::Compression;
 use larder_proto::page::{Encoding, PageFlags, Verify, view};
 use larder_store::Store;
 use parking_lot::{Condvar, Mutex};
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, Ms},
     page::{
-        forms::{Effort, Form, StoredForm, copied},
+        forms::{Effort, Form, LARGEST_BODY, StoredForm, copied},
         lookup::PAGES,
     },
 };
 
 /// Most forms that wait to be made. More demand is dropped and counted: the next hit asks again.
 const QUEUE: usize = 1024;
-/// Largest body that is compressed, in bytes. The thread holds one body and its form, outside the
-/// store.
-const LARGEST_BODY: u64 = 8 << 20;
+/// Most forms of which it is not yet known whether they are in demand enough to be made smaller.
+const CANDIDATES: usize = 256;
 /// Largest part of the body's length that a form may have, in percent: above, the page is sent as
 /// it is.
 const WORTH: usize = 95;
 /// Reports of one form's demand before it is compressed harder.
 const REPORTS_FOR_BEST: u32 = 4;
+/// Milliseconds without work after the store did not take a form.
+const PAUSE: Ms = 1000;
 /// The lowest priority of a thread.
 const NICE: i32 = 19;
 
@@ -52,12 +55,18 @@ struct Queue {
     waiting: Mutex<Waiting>,
     /// Something waits, or nothing will any more.
     changed: Condvar,
+    /// Until then, nothing is asked for.
+    paused: AtomicU64,
+    /// Differs from process to process, so that nobody can make two bodies of one hash.
+    seed: OnceLock<RapidSecrets>,
     counters: Counters,
 }
 
 #[derive(Default)]
 struct Waiting {
     forms: HashMap<Wanted, u32>,
+    /// Forms that could be smaller, with reports of their demand.
+    candidates: HashMap<Wanted, u32>,
     closed: bool,
 }
 
@@ -67,7 +76,48 @@ struct Wanted {
     /// Key of the page.
     page: Box<[u8]>,
     encoding: Encoding,
-    effort: Effort,
+}
+
+impl Waiting {
+    /// A form is missing. False: too many wait already.
+    fn missing(&mut self, wanted: Wanted) -> bool {
+        if let Some(demand) = self.forms.get_mut(&wanted) {
+            *demand = demand.saturating_add(1);
+            return true;
+        }
+        let room = self.forms.len() < QUEUE;
+        if room {
+            self.forms.insert(wanted, 1);
+        }
+        room
+    }
+
+    /// A form is in demand. Those in little demand make room for others.
+    fn in_demand(&mut self, wanted: Wanted) {
+        if self.candidates.len() >= CANDIDATES && !self.candidates.contains_key(&wanted) {
+            self.candidates.retain(|_, reports| {
+                *reports -= 1;
+                *reports > 0
+            });
+            return;
+        }
+        let reports = self.candidates.entry(wanted).or_default();
+        *reports = reports.saturating_add(1);
+    }
+
+    /// The form in the most demand; those that are missing first.
+    fn next(&mut self) -> Option<(Wanted, Effort)> {
+        fn most(forms: &mut HashMap<Wanted, u32>, least: u32) -> Option<Wanted> {
+            let ready = forms.iter().filter(|(_, demand)| **demand >= least);
+            let wanted = ready.max_by_key(|(_, demand)| **demand)?.0.clone();
+            forms.remove(&wanted);
+            Some(wanted)
+        }
+        match most(&mut self.forms, 1) {
+            Some(wanted) => Some((wanted, Effort::Good)),
+            None => Some((most(&mut self.candidates, REPORTS_FOR_BEST)?, Effort::Best)),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -91,13 +141,14 @@ impl Compressor {
         encoding: Encoding,
         effort: Effort,
     ) {
-        let wanted = Wanted { page: page.into(), encoding, effort };
+        if clock.now() < self.queue.paused.load(Relaxed) {
+            return;
+        }
         let Some(mut waiting) = self.queue.waiting.try_lock() else { return };
-        if let Some(demand) = waiting.forms.get_mut(&wanted) {
-            *demand = demand.saturating_add(1);
-        } else if waiting.forms.len() < QUEUE {
-            waiting.forms.insert(wanted, 1);
-        } else {
+        let wanted = Wanted { page: page.into(), encoding };
+        if effort == Effort::Best {
+            waiting.in_demand(wanted);
+        } else if !waiting.missing(wanted) {
             self.queue.counters.dropped.fetch_add(1, Relaxed);
             return;
         }
@@ -137,34 +188,32 @@ impl Queue {
     fn work(&self, store: &'static Store, clock: Clock) {
         // An unprivileged thread may always be nicer.
         let _as_it_is = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-        while let Some(wanted) = self.next() {
-            self.make(store, clock, &wanted);
+        while let Some((wanted, effort)) = self.next() {
+            self.make(store, clock, &wanted, effort);
         }
     }
 
     /// The form in the most demand, once there is one; None at the end of the program.
-    fn next(&self) -> Option<Wanted> {
+    fn next(&self) -> Option<(Wanted, Effort)> {
         let mut waiting = self.waiting.lock();
         loop {
             if waiting.closed {
                 return None;
             }
-            let ready = waiting.forms.iter().filter(|(wanted, demand)| {
-                wanted.effort == Effort::Good || **demand >= REPORTS_FOR_BEST
-            });
-            let first = ready.max_by_key(|(_, demand)| **demand).map(|(wanted, _)| wanted.clone());
-            match first {
-                Some(wanted) => {
-                    waiting.forms.remove(&wanted);
-                    return Some(wanted);
-                }
+            match waiting.next() {
                 None => self.changed.wait(&mut waiting),
+                next => return next,
             }
         }
     }
 
-    fn make(&self, store: &'static Store, clock: Clock, wanted: &Wanted) {
-        let Wanted { encoding, effort, .. } = *wanted;
+    fn hash(&self, body: &[u8]) -> u64 {
+        let seed = || RapidSecrets::seed(RandomState::new().hash_one(0_u8));
+        rapidhash_v3_seeded(body, self.seed.get_or_init(seed))
+    }
+
+    fn make(&self, store: &'static Store, clock: Clock, wanted: &Wanted, effort: Effort) {
+        let encoding = wanted.encoding;
         let Some(entry) = store.peek(PAGES, &wanted.page, clock.now()) else { return };
         let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return };
         if !page.meta.flags.any(PageFlags::COMPRESSIBLE) || page.body_len > LARGEST_BODY {
@@ -177,7 +226,7 @@ impl Queue {
             return;
         }
         let body = copied(&entry, page.body_at as u64, page.body_len);
-        let body_hash = rapidhash::v3::rapidhash_v3(&body);
+        let body_hash = self.hash(&body);
         let (effort, coded) = match stored.filter(|stored| stored.body_hash == body_hash) {
             Some(stored) => {
                 self.counters.kept.fetch_add(1, Relaxed);
@@ -196,8 +245,10 @@ impl Queue {
             body: &coded,
             expires: entry.expires(),
         };
-        // A store that accepts nothing now may do so at the next demand.
-        let _full = form.store(store, &page, clock.now());
+        // A store that accepts nothing now may do so later.
+        if form.store(store, &page, clock.now()).is_err() {
+            self.paused.store(clock.now() + PAUSE, Relaxed);
+        }
     }
 
     /// The body in a coding; empty if that gains nothing.

@@ -45,10 +45,16 @@ pub(crate) enum Landing {
 pub(crate) enum Again {
     /// The stored page has changed.
     Changed,
+    /// The page is there now, and came from the disk.
+    Disk,
     /// The page is there now, and came from the fleet.
     Remote,
     /// The origin confirmed the stored page just now, whatever its age says.
     Validated,
+    /// The page was fetched and stored just now, whatever its age says.
+    Stored,
+    /// The origin sent a part of a page that is put together of parts: the whole is needed.
+    Whole,
     /// The response is private to another requester: this one has to ask for itself.
     Alone,
 }

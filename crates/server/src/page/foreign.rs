@@ -27,6 +27,10 @@ pub(crate) fn sound(page: &PageView<'_>, now: Ms) -> bool {
     match page.meta.kind {
         Kind::HitForMiss | Kind::Form => false,
         Kind::VaryMarker => page.vary.take(MOST_NAMES + 1).count() <= MOST_NAMES,
+        // Behind a page with markup lies its plan.
+        Kind::Page if page.meta.flags.any(PageFlags::ESI) && page.meta.nonce > page.body_len => {
+            false
+        }
         Kind::Page => selected(page) && possible(&page.meta, page.body_len, now) && readable(page),
     }
 }

@@ -30,6 +30,10 @@ const CODINGS: [(Codings, Encoding, u8); 3] = [
     (Codings::ZSTD, Encoding::Zstd, b'z'),
 ];
 
+/// Largest body that is compressed, in bytes: the thread that does it holds one body and its form,
+/// outside the store.
+pub(crate) const LARGEST_BODY: u64 = 8 << 20;
+
 /// How hard a form was compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Effort {
@@ -41,8 +45,8 @@ pub(crate) enum Effort {
 
 /// Result of a lookup of the form for a request.
 pub(crate) enum FormLookup {
-    /// It is there, as hard compressed as this.
-    Ready(Entry<'static>, Encoding, Effort),
+    /// It is there, as hard compressed as this. A coding that the site prefers is missing.
+    Ready(Entry<'static>, Encoding, Effort, Option<Encoding>),
     /// It is not there, and worth making.
     Missing(Encoding),
     /// The page as it is.
@@ -59,7 +63,7 @@ pub(crate) fn look(
     accepted: Codings,
     now: Ms,
 ) -> FormLookup {
-    if page.body_len < LEAST_BODY {
+    if !(LEAST_BODY..=LARGEST_BODY).contains(&page.body_len) {
         return FormLookup::Plain;
     }
     let mut missing = None;
@@ -73,7 +77,9 @@ pub(crate) fn look(
             (of == held.entry.written()).then_some((entry, effort, empty))
         });
         match found {
-            Some((entry, effort, false)) => return FormLookup::Ready(entry, encoding, effort),
+            Some((entry, effort, false)) => {
+                return FormLookup::Ready(entry, encoding, effort, missing);
+            }
             // The coding gains nothing.
             Some((_, _, true)) => {}
             None => missing = missing.or(Some(encoding)),

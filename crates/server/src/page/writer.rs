@@ -77,7 +77,8 @@ impl PageDraft {
                 .collect(),
             tags: page.tags.map(Box::from).collect(),
             site: site.to_owned(),
-            length: Some(page.body_len),
+            // Nobody knows how long a page is that is put together of parts.
+            length: (!meta.flags.any(PageFlags::ESI)).then_some(page.body_len),
             expires: Some(expires),
             flags: 0,
         }
@@ -285,6 +286,24 @@ impl PageWriter<'_> {
                     self.put_marker(primary, marker, before)
                 }
             }
+        })
+    }
+
+    /// Puts a marker back that lay in another tier, unless there is one, or the page was purged
+    /// meanwhile. Whether it is there.
+    pub(crate) fn restore_marker(
+        &self,
+        flight: &Flight,
+        primary: &[u8],
+        marker: &Marker,
+        soft_purged_at: Ms,
+    ) -> Result<bool, PutError> {
+        flight.hold_purges(|purged| {
+            let now = self.clock.now();
+            if purged != Purged::No || self.store.peek(PAGES, primary, now).is_some() {
+                return Ok(false);
+            }
+            self.put_marker(primary, marker, soft_purged_at).map(|()| true)
         })
     }
 

@@ -5,7 +5,7 @@
 //! here, and delivered in the steps after it ([`super::job`]), before its answer is sent: the
 //! writer waits, not the worker. Messages about entries that the store removed by itself while
 //! somebody wrote have no command to wait for them: each worker delivers its own beside its other
-//! work, and drops those beyond [`MOST`].
+//! work. Of those beyond [`MOST`], events are dropped, and invalidations become one of all keys.
 
 use std::{
     cell::{Cell, RefCell},
@@ -25,7 +25,8 @@ use super::{
 };
 
 /// Maximum of messages about evicted and expired entries that wait on a worker, and of their bytes.
-/// Further ones are dropped: a subscriber cannot tell them from those before it came.
+/// Further events are dropped: a subscriber cannot tell them from those before it came. A client
+/// that keeps a key has to hear that it is gone.
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 4 << 20;
 
@@ -139,6 +140,8 @@ impl Job for Rest {
 pub(crate) struct Removed {
     queue: RefCell<VecDeque<Untold>>,
     bytes: Cell<usize>,
+    /// Invalidations were dropped: clients have to forget all keys.
+    lost: Cell<bool>,
     more: Notify,
 }
 
@@ -155,11 +158,15 @@ impl Removed {
             self.bytes.set(bytes);
             queue.push_back(untold);
             self.more.notify_one();
+        } else if matches!(untold, Untold::Invalidation(_)) {
+            self.lost.set(true);
         }
     }
 
     fn next(&self) -> Option<Untold> {
-        let next = self.queue.borrow_mut().pop_front()?;
+        let Some(next) = self.queue.borrow_mut().pop_front() else {
+            return self.lost.take().then(|| Untold::Forget(Forget::default()));
+        };
         self.bytes.set(self.bytes.get().saturating_sub(next.bytes()));
         Some(next)
     }

@@ -20,7 +20,10 @@ use crate::{
         journal::{Task, What},
         peers::Peers,
     },
-    request::{pages::Pages, purge::Purger},
+    request::{
+        pages::Pages,
+        purge::{Purger, Tiers},
+    },
 };
 
 /// Between two rounds, however much is purged: what comes meanwhile goes together.
@@ -57,12 +60,13 @@ async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
     // found among the flights.
     shared.learn(task);
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
-    let purger = Purger::new(pages.writer(), None, soft);
+    let tiers = Tiers { fleet: None, ..pages.shared.tiers() };
+    let purger = Purger::new(pages.writer(), tiers, soft);
     let now = purger.now;
     let (kind, what, purged) = match task {
         Task::Missed(author, cut) => {
             shared.missed.fetch_add(1, Ordering::Relaxed);
-            let purged = purger.matching(|_| true, |_, _, _| true).await;
+            let purged = purger.everything().await;
             shared.journal.made_up(*author, cut.number);
             ("all", "purges were missed".to_owned(), purged)
         }
@@ -98,7 +102,7 @@ async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) 
             let purged = match Ban::parse(expression) {
                 Ok(ban) => purger.ban(expression, &ban).await,
                 // Another version's: it may mean anything.
-                Err(_) => purger.matching(|_| true, |_, _, _| true).await,
+                Err(_) => purger.everything().await,
             };
             ("ban", expression.clone(), purged)
         }

@@ -5,6 +5,7 @@ pub(crate) mod errors;
 pub(crate) mod journal;
 pub(crate) mod limits;
 pub(crate) mod pages;
+pub(crate) mod part;
 pub(crate) mod purge;
 mod purge_history;
 pub(crate) mod route;
@@ -161,6 +162,29 @@ impl<'a, 'r> Request<'a, 'r> {
             since,
             stats,
             trace,
+            debug: Cell::new(None),
+        }
+    }
+
+    /// A request for a part of a page: it is in no trace.
+    pub(crate) fn of_part(
+        pages: &'a Rc<Pages>,
+        config: &'a Rc<Config>,
+        peer: Peer,
+        head: &'a RequestHead<'r>,
+        owned: &'a Rc<OwnedHead>,
+        since: u64,
+    ) -> Self {
+        Self {
+            pages,
+            config,
+            peer,
+            head,
+            raw: owned.raw(),
+            owned: Some(owned.clone()),
+            since,
+            stats: RequestStats::default(),
+            trace: None,
             debug: Cell::new(None),
         }
     }

@@ -20,6 +20,7 @@ use crate::{
     clock::Clock,
     counters::Counters,
     counters::{Findings, Sites},
+    disk::Tier,
     net::sendfile::Budget,
     origin::{Group, Groups, KeptFiles, Watcher},
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
@@ -27,7 +28,7 @@ use crate::{
     request::{
         errors::Errors,
         limits::Limits,
-        purge::{self, Purger},
+        purge::{self, Purger, Tiers},
         stalls::Stalls,
     },
     room::Room,
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     /// Where requests are shown as they end; set before the workers start, where there is an admin
     /// interface.
     pub(crate) live: OnceLock<Arc<LiveLog>>,
+    /// Pages on disk.
+    pub(crate) disk: Option<Arc<Tier>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,
     /// The first port of HTTPS; 0: it is not served.
@@ -86,7 +89,7 @@ impl Shared {
         random: [u64; 2],
         logger: Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
-        remote: Option<Arc<remote::Shared>>,
+        (disk, remote): (Option<Arc<Tier>>, Option<Arc<remote::Shared>>),
         room: Arc<Room>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -106,12 +109,25 @@ impl Shared {
             errors: Errors::default(),
             findings: Findings::default(),
             live: OnceLock::new(),
+            disk,
             remote,
             https_port: AtomicU16::new(0),
             acme: Arc::default(),
             compressor: Compressor::default(),
             watcher: Watcher::new(),
         })
+    }
+
+    /// The tiers that a purge has to reach.
+    pub(crate) fn tiers(&self) -> Tiers<'_> {
+        Tiers { disk: self.disk.as_deref(), fleet: self.remote.as_deref() }
+    }
+
+    /// A record in memory took the place of the one on the disk, if there is one.
+    pub(crate) fn replaced_on_disk(&self, key: &[u8]) {
+        if let Some(disk) = &self.disk {
+            disk.replaced(key);
+        }
     }
 
     /// Counts a request that waits, until the result is dropped.
@@ -298,7 +314,7 @@ impl Pages {
 
     /// Purges pages, here and in the fleet.
     pub(crate) fn purger(&self, soft: bool) -> Purger<'_> {
-        Purger::new(self.writer(), self.shared.remote.as_deref(), soft)
+        Purger::new(self.writer(), self.shared.tiers(), soft)
     }
 
     /// Counts a compressed form that is sent. True: its demand is to be reported.

@@ -17,6 +17,7 @@ use crate::page::tags::{site_tag, url_tag};
 pub(crate) use crate::request::purge_history::History;
 use crate::{
     clock::Ms,
+    disk::{self, Means, Tier},
     page::{ban::Ban, lookup::PAGES, variant::Marker, writer::PageWriter},
     remote::{self, Begun, Journalled, journal::What},
 };
@@ -34,9 +35,31 @@ pub(crate) struct Purger<'f> {
     pub(crate) now: Ms,
     /// Stale from now on instead of gone.
     soft: bool,
-    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are
-    /// gone.
-    fleet: Option<&'f remote::Shared>,
+    tiers: Tiers<'f>,
+}
+
+/// Tiers from which nothing is to come back. They have no softly purged pages: there they are gone.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tiers<'f> {
+    pub(crate) disk: Option<&'f Tier>,
+    /// None where other Larders know of the purge already.
+    pub(crate) fleet: Option<&'f remote::Shared>,
+}
+
+/// A purge that has begun in the tiers.
+struct Purging<'p> {
+    fleet: Option<Begun<'p>>,
+    disk: Option<disk::Begun<'p>>,
+}
+
+impl Purging<'_> {
+    /// It was carried out here. Whether the disk had a page of it.
+    fn done(self) -> bool {
+        if let Some(begun) = self.fleet {
+            begun.done();
+        }
+        self.disk.is_some_and(|begun| begun.found)
+    }
 }
 
 /// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section
@@ -57,68 +80,75 @@ pub(crate) fn keys(host: &str, port: Option<u16>, path: &str) -> Vec<Vec<u8>> {
     out
 }
 
+/// Where a purge has arrived.
+pub(crate) struct Settled {
+    /// The fleet's journal; None: there is none.
+    pub(crate) journal: Option<Journalled>,
+    /// No restart brings back what was purged.
+    pub(crate) disk: bool,
+}
+
 /// Precision of the times of pages.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// It was carried out here.
-fn done(begun: Option<Begun<'_>>) {
-    if let Some(begun) = begun {
-        begun.done();
-    }
-}
-
 impl<'f> Purger<'f> {
-    /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the
-    /// purge already.
-    pub(crate) fn new(
-        pages: PageWriter<'f>,
-        fleet: Option<&'f remote::Shared>,
-        soft: bool,
-    ) -> Self {
-        Self { pages, now: pages.clock.now(), soft, fleet }
+    /// Purges what is stored and being fetched now.
+    pub(crate) fn new(pages: PageWriter<'f>, tiers: Tiers<'f>, soft: bool) -> Self {
+        Self { pages, now: pages.clock.now(), soft, tiers }
     }
 
     /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields,
     /// a forwarded host). Returns whether it was there.
     pub(crate) async fn page(&self, keys: &[Vec<u8>]) -> bool {
-        let begun = self.begin(|| What::Keys(keys.to_vec()));
-        if let Some(fleet) = self.fleet {
+        let begun = self.begin(Means::Keys(keys), || What::Keys(keys.to_vec()));
+        if let Some(fleet) = self.tiers.fleet {
             fleet.purge_behind(keys);
         }
         let found = self.own_page(keys).await;
-        done(begun);
-        found
+        begun.done() | found
     }
 
-    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told.
+    /// Notes a purge, so that nothing from before is taken from the tiers, and others are told.
     /// Before anything is taken out here.
-    fn begin(&self, what: impl FnOnce() -> What) -> Option<Begun<'_>> {
-        self.fleet.map(|fleet| fleet.begin(what(), self.soft, self.now))
+    fn begin<'p>(&self, means: Means<'p>, what: impl FnOnce() -> What) -> Purging<'p>
+    where
+        'f: 'p,
+    {
+        let Tiers { disk, fleet } = self.tiers;
+        Purging {
+            disk: disk.map(|disk| disk.begin(means, self.now)),
+            fleet: fleet.map(|fleet| fleet.begin(what(), self.soft, self.now)),
+        }
     }
 
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
-        let Some(fleet) = self.fleet else { return self.own_page(keys).await };
+        let Some(fleet) = self.tiers.fleet else { return self.page(keys).await };
         // Noted first: what is taken from the fleet from now on is newer. Pages on their way
         // are found among the flights.
-        let begun = self.begin(|| What::Keys(keys.to_vec()));
+        let begun = self.begin(Means::Keys(keys), || What::Keys(keys.to_vec()));
         let own = self.own_page(keys).await;
-        done(begun);
+        let own = begun.done() | own;
         let shared = fleet.purge_keys(keys);
         shared.await | own
     }
 
     /// Ends once what is received from now on counts as received after a soft purge (times are kept
-    /// in milliseconds), and those who share the fleet can read of the purge there, or had their
-    /// time. None: nobody can.
-    pub(crate) async fn settled(&self) -> Option<Journalled> {
+    /// in milliseconds), those who share the fleet can read of the purge there, and no restart
+    /// brings back what was purged; or these had their time.
+    pub(crate) async fn settled(&self) -> Settled {
         if self.soft {
             tokio::time::sleep(MOMENT).await;
         }
-        match self.fleet {
+        let journal = match self.tiers.fleet {
             Some(fleet) => fleet.journalled().await,
             None => None,
-        }
+        };
+        let disk = match self.tiers.disk {
+            Some(disk) => disk.settled().await,
+            None => true,
+        };
+        Settled { journal, disk }
     }
 
     async fn own_page(&self, keys: &[Vec<u8>]) -> bool {
@@ -155,7 +185,9 @@ impl<'f> Purger<'f> {
                     && parts.path_and_query.starts_with(wanted.path_and_query)
             })
         };
-        let begun = self.begin(|| What::prefix(&wanted));
+        let KeyParts { host, port, path_and_query, .. } = wanted;
+        let means = Means::Prefix(host, port, path_and_query);
+        let begun = self.begin(means, || What::prefix(&wanted));
         self.pages.flights.purge(meant, self.soft);
         let (mut pages, mut variants) = (0, 0);
         self.walk(|key, info| {
@@ -173,7 +205,7 @@ impl<'f> Purger<'f> {
             true
         })
         .await;
-        done(begun);
+        begun.done();
         if pages > 0 { pages } else { variants }
     }
 
@@ -188,10 +220,10 @@ impl<'f> Purger<'f> {
 
     /// Every page with a tag as the store has it.
     pub(crate) async fn tag(&self, tag: &[u8]) -> u64 {
-        let begun = self.begin(|| What::Tag(tag.to_vec()));
+        let begun = self.begin(Means::Tag(tag), || What::Tag(tag.to_vec()));
         self.pages.flights.purge_tag(tag, self.soft);
         let purged = self.tagged(tag).await;
-        done(begun);
+        begun.done();
         purged
     }
 
@@ -208,10 +240,18 @@ impl<'f> Purger<'f> {
 
     /// Every stored response that an expression means; see [`Purger::matching`].
     pub(crate) async fn ban(&self, text: &str, ban: &Ban) -> u64 {
-        let begun = self.begin(|| What::Ban(text.to_owned()));
+        let begun = self.begin(Means::Ban(text), || What::Ban(text.to_owned()));
         let purged =
             self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
-        done(begun);
+        begun.done();
+        purged
+    }
+
+    /// Every stored response, here and on the disk.
+    pub(crate) async fn everything(&self) -> u64 {
+        let begun = self.tiers.disk.map(|disk| disk.begin(Means::All, self.now));
+        let purged = self.matching(|_| true, |_, _, _| true).await;
+        drop(begun);
         purged
     }
 
@@ -246,7 +286,7 @@ impl<'f> Purger<'f> {
 
     /// The page of this key, or of this variant's key.
     fn forget_in_fleet(&self, key: &[u8]) {
-        if let Some(fleet) = self.fleet {
+        if let Some(fleet) = self.tiers.fleet {
             let primary = key::parse_variant_key(key).map_or(key, |(primary, ..)| primary);
             fleet.purge_behind(&[primary.to_vec()]);
         }

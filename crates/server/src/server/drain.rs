@@ -15,13 +15,19 @@ impl Server {
         if let Some(admin) = &self.admin {
             admin.draining();
         }
-        let left = self.drain_pages(self.settings.http.limits.drain);
+        let clock = self.worker_shared.clock;
+        let (began, patience) = (clock.now(), self.settings.http.limits.drain);
+        let left = self.drain_pages(patience);
         remove_files(&self.addresses, &self.inherited);
         for commands in &self.commands {
             let _ = commands.blocking_send(Command::Drain(left));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(disk) = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref()) {
+            let took = Duration::from_millis(clock.now() - began);
+            disk.end(patience.saturating_sub(took));
         }
         if let Some(admin) = &mut self.admin {
             admin.end();

@@ -28,6 +28,8 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         ("http.open_files", new.http.open_files != old.http.open_files),
         ("http.floor and http.ceiling", new.pages != old.pages),
         ("tracing", new.tracing != old.tracing),
+        ("disk.path and disk.size", disk_place(new) != disk_place(old)),
+        ("disk.patience and disk.write_limit", new.disk != old.disk),
         ("remote", new.remote != old.remote),
     ];
     match (&old.memcached, &new.memcached) {
@@ -64,6 +66,10 @@ fn modes_differ(old: &Settings, new: &Settings) -> bool {
     };
     let after = modes(new);
     modes(old).iter().any(|(path, mode)| after.iter().any(|(at, new)| at == path && new != mode))
+}
+
+fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {
+    settings.disk.as_ref().map(|disk| (disk.path.as_path(), disk.size))
 }
 
 fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 4] {

@@ -1,7 +1,7 @@
 //! Rules: conditions on requests, and their actions. A rule's action overlays the site's policy
 //! field by field.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use larder_proto::{
     http::{
@@ -10,13 +10,14 @@ use larder_proto::{
         query::Pattern,
     },
     rules::{
-        Policy, RefreshPattern, StatusTtl, Unframed,
+        Esi, Policy, RefreshPattern, StatusTtl, Unframed,
         forward::{KeyField, Site},
     },
 };
 use regex::Regex;
 
 use super::{
+    disk::DiskUse,
     handling::Handling,
     patterns::{CookiePattern, Glob},
     rate::Rate,
@@ -121,6 +122,10 @@ pub struct RulePolicy {
     pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
+    /// How pages are put together of parts, and how such parts are requested.
+    pub parts: Parts,
+    /// Use of the disk.
+    pub disk: DiskUse,
     /// The choices that RFC 9111 leaves to the operator.
     pub cache: Policy,
     /// Beyond caching; None: nothing is changed.
@@ -141,6 +146,8 @@ impl Default for RulePolicy {
             mend_redirects: true,
             limit: None,
             max_object: 1 << 30,
+            parts: Parts::default(),
+            disk: DiskUse::Auto,
             cache: Policy::default(),
             handling: None,
         }
@@ -202,6 +209,36 @@ impl RulePolicy {
     }
 }
 
+/// Pages that are put together of parts (ESI).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// As a part, a page of this rule is requested with the cookies and credentials of the visitor.
+    pub credentials: bool,
+    /// A part that fails leaves a comment.
+    pub comment: bool,
+    /// Parts of parts, this deep.
+    pub depth: u32,
+    /// Parts of one answer, parts of parts included.
+    pub number: u32,
+    /// Longest page that is searched for markup, in bytes.
+    pub size: u64,
+    /// A part that has not begun to come by then has failed.
+    pub timeout: Duration,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Parts {
+            credentials: false,
+            comment: true,
+            depth: 5,
+            number: 256,
+            size: 4 << 20,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
 /// Declares the overlay of a policy: the same fields, each optional, and the two ways to combine
 /// them.
 macro_rules! overlay {
@@ -234,6 +271,18 @@ macro_rules! overlay {
 }
 
 overlay! {
+    /// The fields of `Parts` that a rule sets. None: not set.
+    PartsAction over Parts {
+        credentials: bool,
+        comment: bool,
+        depth: u32,
+        number: u32,
+        size: u64,
+        timeout: Duration,
+    }
+}
+
+overlay! {
     /// The fields of `RulePolicy` that a rule sets; they are described there. None: not set.
     RuleAction over RulePolicy {
         pass: bool,
@@ -247,7 +296,8 @@ overlay! {
         mend_redirects: bool,
         limit: Option<Rate>,
         max_object: u64,
-    } nested { cache: CacheAction, handling: Handling }
+        disk: DiskUse,
+    } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }
 
 overlay! {
@@ -271,5 +321,6 @@ overlay! {
         vary_cookies: Vec<String>,
         unframed: Unframed,
         compress: Vec<Codings>,
+        esi: Esi,
     }
 }

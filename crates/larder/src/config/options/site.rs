@@ -1,7 +1,7 @@
 //! Options of `[[site]]`, of its rules, and of presets.
 
 use super::https::{CLIENT_CA, CLIENT_CERTIFICATE, CLIENT_CRL};
-use super::{Kind, Opt, Section, TIB, YEAR, list, opt, required};
+use super::{HOUR, Kind, Opt, SECOND, Section, TIB, YEAR, list, opt, required};
 
 /// Pages for errors of Larder's own.
 pub(super) const ERROR_PAGES: Opt = list(
@@ -314,6 +314,14 @@ pub(super) const POLICY: &[Opt] = &[
          `brief`: for 10 s at most, then fetch them whole; `pass`: do not store them. An answer \
          that ends in a reset is never stored.",
     ),
+    opt(
+        "disk",
+        Kind::Choice(&["auto", "always", "never"]),
+        "auto",
+        "Use of the disk, if there is one. `auto`: pages that were asked for more than once, when \
+         they leave memory; `always`: as soon as they are stored; `never`: not at all. Pages that \
+         are stored despite `private` or `no-store` are never on it.",
+    ),
     list(
         "compress",
         Kind::Choice(&["zstd", "br", "gzip"]),
@@ -321,6 +329,49 @@ pub(super) const POLICY: &[Opt] = &[
         "Keep pages of text types compressed too, from 1 KiB on, in these codings, and send each \
          client the first that it takes. The origin is asked for uncompressed pages. `[]`: send \
          pages as the origin does.",
+    ),
+    opt(
+        "esi",
+        Kind::Choice(&["never", "surrogate", "always"]),
+        "surrogate",
+        "Pages that are put together of parts, by the markup of Edge Side Includes: `surrogate`: \
+         those whose `Surrogate-Control` says `content=\"ESI/1.0\"`; `always`: all of HTML and XML; \
+         `never`: none, and markup is sent as it is. Pages that are stored stay as they are.",
+    ),
+    opt(
+        "esi_credentials",
+        Kind::Bool,
+        "false",
+        "As parts of other pages, these pages are requested with the visitor's `Cookie` and \
+         `Authorization`. `false`: without them, whoever asks.",
+    ),
+    opt(
+        "esi_error",
+        Kind::Choice(&["comment", "nothing"]),
+        "comment",
+        "In place of a part that failed and has neither `alt`, `onerror=\"continue\"` nor \
+         `esi:except`: a comment of HTML with its status, or nothing.",
+    ),
+    opt("esi_depth", Kind::Count(1, 32), "5", "Parts of parts, this deep; deeper ones fail."),
+    opt(
+        "esi_parts",
+        Kind::Count(1, 4096),
+        "256",
+        "Parts of one answer, parts of parts included; more fail.",
+    ),
+    opt(
+        "esi_size",
+        Kind::Size(1024, 64 << 20),
+        "4MiB",
+        "Longest page that is searched for markup: one that says that it is longer is sent as it \
+         is, one that turns out to be gets 502. Of an answer that is collected before it is sent \
+         (HEAD, conditions, ranges), so much is held besides what is stored.",
+    ),
+    opt(
+        "esi_timeout",
+        Kind::Time(SECOND, HOUR),
+        "30s",
+        "A part that has not begun to come by then has failed.",
     ),
     opt(
         "surrogate_control",

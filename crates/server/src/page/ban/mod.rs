@@ -114,7 +114,7 @@ impl Ban {
                 let resident = now.saturating_sub(page.meta.response_time) / 1000;
                 number.fits(resident + u64::from(page.meta.initial_age))
             }
-            Term::Size(number) => number.fits(page.body_len),
+            Term::Size(number) => number.fits(page.content_len()),
         })
     }
 }

@@ -20,6 +20,8 @@ use crate::redis::{
 const PREFIXES: usize = 1024;
 /// Maximum of different prefixes of all connections: a write compares its key with all of them.
 const ALL_PREFIXES: usize = 1 << 14;
+/// Longest prefix in bytes: a write looks at up to as many prefixes as its key has bytes.
+const LONGEST_PREFIX: usize = 1024;
 /// Maximum of a connection's prefixes in bytes.
 const PREFIX_BYTES: usize = 64 << 10;
 
@@ -135,6 +137,9 @@ fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
         tracks.prefixes.iter().chain(&before.prefixes).map(|prefix| prefix.len()).sum();
     if bytes > PREFIX_BYTES {
         return Err("ERR the prefixes are too long".to_owned());
+    }
+    if tracks.prefixes.iter().any(|prefix| prefix.len() > LONGEST_PREFIX) {
+        return Err("ERR a prefix is too long".to_owned());
     }
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -137,6 +137,10 @@ export type Http = {
     /** Responses of origins with neither length nor chunks: their end is the end of the
      * connection. */
     unframed: number,
+    /** Parts of pages that were put in (ESI). */
+    parts: number,
+    /** Parts of pages that failed. */
+    parts_failed: number,
     /** Files of this machine that were opened to be kept, anew after a change. */
     files_opened: number,
     /** TLS handshakes that succeeded. */

@@ -38,6 +38,8 @@ const LONGEST_PATH: usize = 512;
 /// A file whose changes are told is looked at after so many times `check`, for those that are not:
 /// writes to mapped memory, other file systems.
 const WATCHED_CHECKS: u64 = 30;
+/// Names that one search for room looks at.
+const EVICTION_SCAN: usize = 1024;
 /// Milliseconds between two looks at the directories that trees begin at: none is below a watched
 /// one.
 const ROOT_CHECK: Ms = 1000;
@@ -373,8 +375,9 @@ impl Inner {
     /// left. `open`: open files are what there is too little of, else memory. None: there is no
     /// room.
     fn make_room(&mut self, has_room: impl Fn() -> bool, open: bool, most: usize) -> Option<()> {
-        // The first round may find all in use, and leaves them unused for the second.
-        for _ in 0..2 * self.names.len() {
+        // The first round may find all in use, and leaves them unused for the second. Files that
+        // are being sent stay open whatever goes, so a search ends.
+        for _ in 0..(2 * self.names.len()).min(EVICTION_SCAN) {
             let room = has_room();
             let few = self.names.len() - self.free.len() < most;
             if room && few {

@@ -1,0 +1,170 @@
+//! The calls of the system that a disk needs.
+
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A directory with files.
+pub trait Files: Send + Sync + 'static {
+    /// An open file.
+    type File: Storage;
+    /// Names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Opens a file that exists.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
+    /// Makes an empty file, in place of one with this name.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+    /// Removes a file. Open ones stay readable.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Gives a file another name, in place of what had it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Makes names durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// An open file. Reads and writes may be short.
+pub trait Storage: Send + Sync + 'static {
+    /// Reads from an offset.
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize>;
+    /// Writes at an offset.
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
+    /// Length in bytes.
+    fn length(&self) -> io::Result<u64>;
+    /// Cuts or extends it, with zeros.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+    /// Reserves room on the device for this length, and extends it to that.
+    fn allocate(&self, length: u64) -> io::Result<()>;
+    /// Makes bytes and length durable.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Reads as many bytes as there are, up to all of `bytes`.
+    fn read_full(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut read = 0;
+        while read < bytes.len() {
+            match self.read_at(&mut bytes[read..], at + read as u64) {
+                Ok(0) => break,
+                Ok(n) => read += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    /// Writes all bytes.
+    fn write_full(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.write_at(&bytes[written..], at + written as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => written += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory of the system. One process at a time has it.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Open for `sync`, and for the lock.
+    handle: File,
+}
+
+impl Directory {
+    /// Makes the directory where there is none, for its owner alone, and takes it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: another process has it. All others are the system's.
+    pub fn take(path: &Path) -> io::Result<Directory> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let directory = Directory::look(path)?;
+        rustix::fs::flock(&directory.handle, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(directory)
+    }
+
+    /// Opens a directory without taking it, to look at what is there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn look(path: &Path) -> io::Result<Directory> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Directory { path: path.to_owned(), handle: handle.into() })
+    }
+}
+
+impl Files for Directory {
+    type File = File;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        std::fs::read_dir(&self.path)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        let path = self.path.join(name);
+        let writable = OpenOptions::new().read(true).write(true).open(&path);
+        // A command that only looks may run as another user, who may not write.
+        writable.or_else(|_| File::open(&path))
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let path = self.path.join(name);
+        // Removed first: an open file keeps its bytes, and the new one its own rights.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+}
+
+impl Storage for File {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+        FileExt::read_at(self, bytes, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, at)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, length) {
+            Ok(()) => Ok(()),
+            // The file system cannot reserve: a full one is found when it is written to.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => self.set_len(length),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

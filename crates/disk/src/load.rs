@@ -1,0 +1,116 @@
+//! The start: fills the index, the newest segment first.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::disk::{Disk, FoundPurges, Segment, file_name, serial_of};
+use crate::files::{Files, Storage};
+use crate::format::{Home, Listed, seal, seconds};
+use crate::index::{Entry, Place};
+use crate::scan;
+use crate::types::Ms;
+use crate::writer::Writer;
+
+/// Result of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Loaded {
+    /// Entries found.
+    pub entries: u64,
+    /// Segments found.
+    pub segments: u64,
+    /// Files that are no segments of this disk, or could not be read: removed.
+    pub removed: u64,
+}
+
+impl<F: Files> Disk<F> {
+    /// The writer of a disk that was just opened. Call it once, before anything else.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn writer(self: &Arc<Self>) -> io::Result<Writer<F>> {
+        let last = self.files.list()?.iter().filter_map(|name| serial_of(name)).max();
+        Ok(Writer::new(self.clone(), last.map_or(1, |last| last + 1)))
+    }
+
+    /// Fills the index with what is in the segments; waits for the device. Other threads may use
+    /// the disk meanwhile. `before`: the number of the writer's first segment
+    /// ([`Writer::first`]).
+    pub fn load(&self, before: u64, now: Ms) -> Loaded {
+        let names = self.files.list().unwrap_or_default();
+        let serials: BTreeSet<u64> = names.iter().filter_map(|name| serial_of(name)).collect();
+        let mut loaded = Loaded::default();
+        for serial in serials.into_iter().rev().filter(|serial| *serial < before) {
+            match self.load_segment(serial, now) {
+                Some(entries) => {
+                    loaded.entries += entries;
+                    loaded.segments += 1;
+                }
+                None => {
+                    let removed = self.files.remove(&file_name(serial)).is_ok();
+                    self.unsure.fetch_or(!removed, Ordering::SeqCst);
+                    loaded.removed += 1;
+                }
+            }
+        }
+        if loaded.removed > 0 && self.files.sync().is_err() {
+            self.unsure.store(true, Ordering::SeqCst);
+        }
+        self.loading.store(false, Ordering::SeqCst);
+        self.index.loaded();
+        *self.found.lock() = FoundPurges::default();
+        loaded
+    }
+
+    /// The entries found in a segment; `None`: it is of no use.
+    fn load_segment(&self, serial: u64, now: Ms) -> Option<u64> {
+        let home = Home { disk: self.superblock.random, serial };
+        let file = self.files.open(&file_name(serial)).ok()?;
+        let found = scan::find(&file, home).ok().flatten()?;
+        if found.entries.is_empty() {
+            return None;
+        }
+        if !found.sealed {
+            // A segment that cannot be sealed is scanned again at the next start.
+            let end = seal(home, found.end, &found.entries);
+            let sealed = file
+                .write_full(&end, found.end)
+                .and_then(|()| file.set_length(found.end + end.len() as u64))
+                .and_then(|()| file.sync());
+            let _ = sealed;
+        }
+        let length = file.length().ok()?;
+        let segment = self.add_segment(home, file, length, found.entries.len())?;
+        segment.closed.store(true, Ordering::Relaxed);
+        let purges = self.found.lock();
+        let mut entries = 0;
+        for listed in found.entries.iter().rev() {
+            segment.note(listed.hash, listed.ticket, listed.expires);
+            entries += u64::from(self.load_entry(&segment, listed, &purges, now));
+        }
+        Some(entries)
+    }
+
+    fn load_entry(
+        &self,
+        segment: &Segment<F::File>,
+        listed: &Listed,
+        purges: &FoundPurges,
+        now: Ms,
+    ) -> bool {
+        let purged = purges.keys.get(&listed.hash).copied().unwrap_or(0).max(purges.floor);
+        if listed.ticket < purged || listed.expires <= seconds(Some(now)) {
+            return false;
+        }
+        let place = Place { segment: segment.number, at: listed.at };
+        let entry = Entry { place, units: listed.units, expires: listed.expires, asked: 0 };
+        // Counted first: an entry that is found may be dropped at once.
+        segment.live.fetch_add(1, Ordering::Relaxed);
+        let loaded = self.index.load(listed.hash, &entry);
+        if !loaded {
+            segment.live.fetch_sub(1, Ordering::Relaxed);
+        }
+        loaded
+    }
+}

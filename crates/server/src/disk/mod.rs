@@ -1,0 +1,244 @@
+//! The disk tier: pages that leave memory and were asked for more than once, found again after any
+//! restart.
+//!
+//! Memory first, then the disk, then the fleet, then the origin. Lookups for requests are in
+//! `fetch::disk`; the files are `larder-disk`'s. This room connects them:
+//!
+//! | file | what |
+//! |---|---|
+//! | `queue.rs` | pages on their way to the disk |
+//! | `writer.rs` | the thread that writes them, opens the disk, and tries again after failures |
+//! | `purges.rs` | purges: noted at once, durable by a thread of its own |
+//! | `purged.rs` | purges by what they mean: no record from before one is used |
+//! | `read.rs` | reading a record, with all checks before it is used |
+//! | `hottest.rs` | at a stop, what memory has that the disk has not |
+//! | `figures.rs` | counters and figures |
+//!
+//! Limits: [`queue::LONGEST`] pages on their way (further ones are dropped and counted),
+//! [`read::READS`] reads at once, [`read::LARGE`] of large records. A failure turns the tier off
+//! for [`writer::RETRY`]: requests go on without it.
+
+mod figures;
+mod hottest;
+mod purged;
+mod purges;
+mod queue;
+mod read;
+mod writer;
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use larder_disk::{Directory, Disk, Options};
+use larder_store::{Entry, Store};
+use parking_lot::{Mutex, RwLock};
+
+pub(crate) use self::purges::Begun;
+pub(crate) use self::read::{Answer, DiskRecord};
+use self::{
+    figures::Counters, purged::Purged, purges::Notices, queue::Item, queue::Queue, read::Reads,
+};
+use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
+
+/// The pages that a purge means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Means<'p> {
+    /// Pages by their primary keys.
+    Keys(&'p [Vec<u8>]),
+    /// Pages of a host and port by the start of path and query.
+    Prefix(&'p str, u16, &'p [u8]),
+    /// Pages with a tag of a site.
+    Tag(&'p [u8]),
+    /// Pages that an expression means.
+    Ban(&'p str),
+    /// All pages.
+    All,
+}
+
+/// The tier, shared by all threads.
+pub(crate) struct Tier {
+    settings: DiskSettings,
+    store: &'static Store,
+    clock: Clock,
+    /// A number that no other process has.
+    random: u64,
+    /// None: it could not be opened yet.
+    disk: RwLock<Option<Arc<Disk<Directory>>>>,
+    /// It failed, and is not used for a while.
+    off: AtomicBool,
+    /// Something was purged or replaced while the disk was not open: what it has may not be used.
+    missed: AtomicBool,
+    /// The server ends: no more pages are taken.
+    ending: AtomicBool,
+    queue: Queue,
+    purged: Purged,
+    notices: Notices,
+    reads: Reads,
+    counters: Counters,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Tier {
+    /// Opens the disk and starts its threads. A disk that cannot be opened is tried again later.
+    pub(crate) fn start(
+        settings: DiskSettings,
+        store: &'static Store,
+        clock: Clock,
+        random: u64,
+    ) -> io::Result<Arc<Tier>> {
+        let tier = Arc::new(Tier {
+            settings,
+            store,
+            clock,
+            random,
+            disk: RwLock::default(),
+            off: AtomicBool::new(false),
+            missed: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            queue: Queue::default(),
+            purged: Purged::default(),
+            notices: Notices::default(),
+            reads: Reads::default(),
+            counters: Counters::default(),
+            threads: Mutex::default(),
+        });
+        let opened = match tier.open() {
+            Ok(opened) => Some(opened),
+            Err(error) => {
+                tier.failed("cannot be opened", &error);
+                None
+            }
+        };
+        let (before, after) = (tier.clone(), tier.clone());
+        store.hand_over(
+            PAGES,
+            Box::new(move || before.ticket()),
+            Box::new(move |entry, ticket| after.offer(entry, ticket)),
+        );
+        let (writing, purging) = (tier.clone(), tier.clone());
+        let writer = std::thread::Builder::new().name("larder-disk".to_owned());
+        let writer = writer.spawn(move || writing.write(opened))?;
+        let purges = std::thread::Builder::new().name("larder-purges".to_owned());
+        let purges = purges.spawn(move || purging.write_purges())?;
+        tier.threads.lock().extend([writer, purges]);
+        Ok(tier)
+    }
+
+    /// Opens the disk; the purges in its journal count from now on.
+    fn open(&self) -> io::Result<(Arc<Disk<Directory>>, larder_disk::Writer<Directory>)> {
+        let files = Directory::take(&self.settings.path)?;
+        if self.missed.swap(false, Ordering::SeqCst)
+            && let Err(error) = larder_disk::empty(&files)
+        {
+            self.missed.store(true, Ordering::SeqCst);
+            return Err(error);
+        }
+        let options = Options {
+            size: self.settings.size,
+            write_limit: self.settings.write_limit,
+            random: self.random ^ self.clock.now().rotate_left(32),
+        };
+        let (disk, purges) = Disk::open(files, options)?;
+        let disk = Arc::new(disk);
+        let writer = disk.writer()?;
+        purges.iter().for_each(|purge| self.purged.found(purge));
+        *self.disk.write() = Some(disk.clone());
+        // Something came between the look and now.
+        if self.missed.load(Ordering::SeqCst) {
+            drop(self.begin(Means::All, self.clock.now()));
+        }
+        Ok((disk, writer))
+    }
+
+    fn disk(&self) -> Option<Arc<Disk<Directory>>> {
+        self.disk.read().clone()
+    }
+
+    /// The disk, if it is in use.
+    fn working(&self) -> Option<Arc<Disk<Directory>>> {
+        if self.off.load(Ordering::Relaxed) { None } else { self.disk() }
+    }
+
+    /// Turns the tier off for a while.
+    fn failed(&self, what: &str, error: &io::Error) {
+        self.counters.failures.one();
+        if self.off.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let path = self.settings.path.display();
+        let hint = match error.kind() {
+            io::ErrorKind::WouldBlock => "; another Larder uses it: give each its own directory",
+            io::ErrorKind::StorageFull => "; free some of it, or lower disk.size",
+            io::ErrorKind::PermissionDenied => "; give it to the user that Larder runs as",
+            _ => "",
+        };
+        let seconds = writer::RETRY.as_secs();
+        eprintln!(
+            "larder: the disk {path} {what}: {error}{hint}; pages are served without it, next try \
+             in {seconds} s"
+        );
+    }
+
+    /// The ticket of records that are in memory now.
+    fn ticket(&self) -> u64 {
+        self.working().map_or(0, |disk| disk.ticket())
+    }
+
+    /// Takes a page that was evicted.
+    fn offer(&self, entry: Entry<'static>, ticket: u64) {
+        let Some(disk) = self.working().filter(|_| ticket > 0) else { return };
+        if !disk.register(entry.key(), ticket) {
+            return;
+        }
+        let mut item = Some(Item::Evicted(entry, ticket));
+        if !self.queue.push(&mut item) {
+            if let Some(Item::Evicted(entry, ticket)) = item {
+                disk.withdraw(entry.key(), ticket);
+            }
+            self.counters.dropped.one();
+        }
+    }
+
+    /// Writes the page under a key that memory has now, whether it is asked for again or not.
+    pub(crate) fn keep(&self, key: &[u8]) {
+        if self.working().is_some() && !self.queue.push(&mut Some(Item::Key(key.into()))) {
+            self.counters.dropped.one();
+        }
+    }
+
+    /// Memory has a newer record of this key, or knows that the one on the disk is of no use.
+    /// Whether the disk had one.
+    pub(crate) fn replaced(&self, key: &[u8]) -> bool {
+        match self.disk() {
+            Some(disk) => disk.forget(key),
+            None => {
+                self.missed.store(true, Ordering::SeqCst);
+                false
+            }
+        }
+    }
+
+    /// A page was put over what is there, which no restart may bring back.
+    pub(crate) fn published(&self, key: &[u8]) {
+        drop(self.begin(Means::Keys(&[key.to_vec()]), self.clock.now()));
+    }
+
+    /// Ends the tier: what is hot in memory is written within `patience`, and all segments are
+    /// sealed.
+    pub(crate) fn end(&self, patience: Duration) {
+        self.queue.end(self.clock.now() + patience.as_millis() as u64);
+        self.ending.store(true, Ordering::SeqCst);
+        self.notices.end();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Purges on the disk. A purge is noted before anything is taken out of memory, and gets its number
+//! after: records that leave memory in between are older. It is durable before it is answered.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::{sync::watch, time::timeout};
+
+use super::{Means, Tier, purged};
+use crate::clock::Ms;
+
+/// Longest wait of a purge's answer for the disk.
+const WAIT: Duration = Duration::from_secs(2);
+/// Pause after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The news about purges.
+pub(super) struct Notices {
+    /// Purges up to this number are safe: durable, or the disk counts as empty after a crash.
+    safe: watch::Sender<u64>,
+    /// The number of the latest purge that has to be.
+    latest: AtomicU64,
+    waits: Mutex<Waits>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Waits {
+    news: bool,
+    end: bool,
+}
+
+impl Default for Notices {
+    fn default() -> Self {
+        Self {
+            safe: watch::Sender::new(0),
+            latest: AtomicU64::new(0),
+            waits: Mutex::default(),
+            news: Condvar::new(),
+        }
+    }
+}
+
+impl Notices {
+    fn tell(&self, number: u64) {
+        self.latest.fetch_max(number, Ordering::SeqCst);
+        self.waits.lock().news = true;
+        self.news.notify_one();
+    }
+
+    pub(super) fn end(&self) {
+        self.waits.lock().end = true;
+        self.news.notify_one();
+    }
+}
+
+/// A purge that was begun. Dropped, it counts as done.
+pub(crate) struct Begun<'t> {
+    tier: &'t Tier,
+    means: Means<'t>,
+    at: Ms,
+    /// A page of it was on the disk.
+    pub(crate) found: bool,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let number = self.tier.take_rest(&self.means, self.at);
+        self.tier.purged.done(&self.means, self.at, number);
+        if let Some(number) = number {
+            self.tier.notices.tell(number);
+        }
+    }
+}
+
+impl Tier {
+    /// Notes a purge, before anything is taken out of memory. The result is to be dropped after.
+    pub(crate) fn begin<'t>(&'t self, means: Means<'t>, at: Ms) -> Begun<'t> {
+        self.purged.begin(&means, at);
+        let found = match &means {
+            Means::Keys(keys) => self.take_out(keys),
+            _ => false,
+        };
+        Begun { tier: self, means, at, found }
+    }
+
+    /// Takes pages out of the index. Whether there were any.
+    fn take_out(&self, keys: &[Vec<u8>]) -> bool {
+        let Some(disk) = self.disk() else {
+            self.missed.store(true, Ordering::SeqCst);
+            return false;
+        };
+        keys.iter().fold(false, |found, key| {
+            let (of_key, number) = disk.purge_key(key);
+            if let Some(number) = number {
+                self.notices.tell(number);
+            }
+            found | of_key
+        })
+    }
+
+    /// Takes out pages that came to the disk meanwhile, or notes what is purged. The number of the
+    /// purge; `None`: nothing has to be durable.
+    fn take_rest(&self, means: &Means<'_>, at: Ms) -> Option<u64> {
+        let Some(disk) = self.disk() else {
+            self.missed.store(true, Ordering::SeqCst);
+            return None;
+        };
+        if let Means::Keys(keys) = means {
+            return keys.iter().filter_map(|key| disk.purge_rest(key)).max();
+        }
+        let (kind, what) = purged::encode(means, at)?;
+        Some(disk.purge(kind, &what))
+    }
+
+    /// Waits until all purges so far are safe. False: they are not yet, so a crash may bring pages
+    /// back.
+    pub(crate) async fn settled(&self) -> bool {
+        let wanted = self.notices.latest.load(Ordering::SeqCst);
+        let mut safe = self.notices.safe.subscribe();
+        let waiting = safe.wait_for(|safe| *safe >= wanted);
+        matches!(timeout(WAIT, waiting).await, Ok(Ok(_)))
+    }
+
+    /// The body of the thread that makes purges durable.
+    pub(super) fn write_purges(self: Arc<Self>) {
+        let mut failing = false;
+        loop {
+            let mut waits = self.notices.waits.lock();
+            if !waits.news && !waits.end {
+                self.notices.news.wait_for(&mut waits, if failing { PAUSE } else { PAUSE * 3600 });
+            }
+            let end = waits.end;
+            waits.news = false;
+            drop(waits);
+            if let Some(disk) = self.disk() {
+                failing = match disk.write_purges() {
+                    Ok(journalled) => {
+                        self.notices.safe.send_replace(journalled.durable);
+                        false
+                    }
+                    Err((error, emptied)) => {
+                        self.failed("cannot keep purges", &error);
+                        let safe = if emptied { u64::MAX } else { disk.durable() };
+                        self.notices.safe.send_replace(safe);
+                        true
+                    }
+                };
+            }
+            if end {
+                return;
+            }
+            if failing {
+                std::thread::sleep(PAUSE / 10);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Reads a record off the worker's thread, with all checks: the frame's, the page record's own, its
+//! key, and that it was not purged.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use larder_disk::{ReadError, Reading, Record};
+use larder_proto::page::{PageView, Verify, view};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::spawn_blocking,
+    time::timeout,
+};
+
+use super::{Tier, purged::Candidate};
+
+/// Reads at once; others wait, within the patience of their requests.
+pub(super) const READS: usize = 64;
+/// Reads of large records among them: each holds the whole record.
+pub(super) const LARGE: usize = 4;
+/// Records from here on are large, in bytes.
+const LARGE_FROM: u64 = 1 << 20;
+
+/// Places for reads.
+pub(super) struct Reads {
+    all: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(READS)), large: Arc::new(Semaphore::new(LARGE)) }
+    }
+}
+
+/// The disk's answer.
+pub(crate) enum Answer {
+    Record(Box<DiskRecord>),
+    /// No usable record.
+    Nothing,
+}
+
+/// A record that was found good.
+pub(crate) struct DiskRecord {
+    record: Record,
+    reading: Reading<larder_disk::Directory>,
+    /// Held until nobody needs the bytes any more.
+    _place: OwnedSemaphorePermit,
+}
+
+impl DiskRecord {
+    /// The page.
+    pub(crate) fn page(&self) -> Option<PageView<'_>> {
+        let bytes = self.record.bytes();
+        view(bytes, bytes.len() as u64, Verify::Layout).ok()
+    }
+
+    /// The page's body.
+    pub(crate) fn body(&self, page: &PageView<'_>) -> &[u8] {
+        let end = page.body_at + page.body_len as usize;
+        self.record.bytes().get(page.body_at..end).unwrap_or_default()
+    }
+
+    /// Time of its expiry.
+    pub(crate) fn expires(&self) -> Option<u64> {
+        self.record.expires
+    }
+}
+
+impl Tier {
+    /// Whether the disk may have a key: no wait.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        self.working().is_some_and(|disk| disk.has(key))
+    }
+
+    /// Reads the record of a key; waits for it as long as the settings say.
+    pub(crate) async fn get(self: &Arc<Self>, key: &[u8]) -> Answer {
+        match timeout(self.settings.patience, self.read(key)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.counters.slow.one();
+                Answer::Nothing
+            }
+        }
+    }
+
+    async fn read(self: &Arc<Self>, key: &[u8]) -> Answer {
+        let Some(disk) = self.working() else { return Answer::Nothing };
+        let Some(reading) = disk.find(key, self.clock.now()) else { return Answer::Nothing };
+        let places =
+            if reading.length() >= LARGE_FROM { &self.reads.large } else { &self.reads.all };
+        let Ok(place) = places.clone().acquire_owned().await else { return Answer::Nothing };
+        let (owned, tier) = (Box::<[u8]>::from(key), self.clone());
+        // A read that nobody waits for any more ends by itself, and keeps its place until then.
+        let read = spawn_blocking(move || {
+            let begun = tier.clock.micros();
+            let record = disk.read(&reading, &owned);
+            tier.counters.reads.record(tier.clock.micros() - begun);
+            (record, reading, place)
+        });
+        let Ok((record, reading, place)) = read.await else { return Answer::Nothing };
+        match record {
+            Ok(record) => self.checked(DiskRecord { record, reading, _place: place }),
+            Err(ReadError::Damaged) => {
+                self.counters.damaged.one();
+                Answer::Nothing
+            }
+            Err(ReadError::Io(error)) => {
+                self.failed("cannot be read", &error);
+                Answer::Nothing
+            }
+        }
+    }
+
+    fn checked(&self, found: DiskRecord) -> Answer {
+        let bytes = found.record.bytes();
+        let whole = view(bytes, bytes.len() as u64, Verify::All)
+            .is_ok_and(|page| page.key == found.record.key() && page.meta.partial.is_none());
+        if whole {
+            return Answer::Record(Box::new(found));
+        }
+        self.counters.damaged.one();
+        self.discard(&found);
+        Answer::Nothing
+    }
+
+    /// Whether a page was purged since it left memory: then the disk forgets it. `tags`: those of
+    /// its site.
+    pub(crate) fn is_purged(
+        &self,
+        found: &DiskRecord,
+        primary: &[u8],
+        page: &PageView<'_>,
+        tags: &[Vec<u8>],
+    ) -> bool {
+        let candidate = Candidate { ticket: found.record.ticket, primary, page, tags };
+        let purged = self.purged.covers(&candidate);
+        if purged {
+            self.counters.purged.one();
+            self.discard(found);
+        }
+        purged
+    }
+
+    fn discard(&self, found: &DiskRecord) {
+        if let Some(disk) = self.disk() {
+            disk.discard(&found.reading);
+        }
+    }
+
+    /// Counts the result of a lookup.
+    pub(crate) fn count(&self, hit: bool) {
+        let counters = &self.counters;
+        counters.lookups.fetch_add(1, Ordering::Relaxed);
+        if hit {
+            counters.hits.one();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The thread that writes. It alone waits for writes of pages, and opens the disk again after a
+//! failure.
+
+use std::{io, sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use larder_disk::{Directory, Disk, PutError, Writer};
+use larder_proto::{
+    http::key,
+    page::{Kind, PageFlags, PageView, Verify, view},
+};
+use larder_store::Entry;
+
+use super::{Tier, hottest, queue::Item};
+use crate::{clock::Ms, page::lookup::PAGES};
+
+/// Pause after a failure.
+pub(super) const RETRY: Duration = Duration::from_secs(10);
+/// Time between two looks at records in the buffer.
+const TICK: Duration = Duration::from_millis(100);
+/// Pages that are of no use soon are not written, in milliseconds.
+const SHORTEST: Ms = 5_000;
+
+type Opened = (Arc<Disk<Directory>>, Writer<Directory>);
+
+impl Tier {
+    /// The thread's body.
+    pub(super) fn write(self: &Arc<Self>, opened: Option<Opened>) {
+        let mut opened = opened;
+        let mut next_try = self.clock.now() + RETRY.as_millis() as Ms;
+        if let Some((disk, writer)) = &opened {
+            self.load(disk.clone(), writer.first());
+        }
+        loop {
+            let (items, end) = self.queue.wait(TICK);
+            let now = self.clock.now();
+            if self.off.load(Ordering::Relaxed) && now >= next_try {
+                self.try_again(&mut opened);
+                next_try = now + RETRY.as_millis() as Ms;
+            }
+            let working = !self.off.load(Ordering::Relaxed);
+            match &mut opened {
+                Some((disk, writer)) if working => {
+                    if let Err(error) = self.turn(disk, writer, items) {
+                        next_try = now + RETRY.as_millis() as Ms;
+                        self.failed("cannot be written", &error);
+                    }
+                }
+                Some((disk, _)) => withdraw(disk, items),
+                None => {}
+            }
+            if let Some(until) = end {
+                if let Some((disk, writer)) = opened.as_mut().filter(|_| working) {
+                    self.close(disk, writer, until);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Fills the index, by a thread of its own.
+    fn load(self: &Arc<Self>, disk: Arc<Disk<Directory>>, first: u64) {
+        let (tier, clock) = (self.clone(), self.clock);
+        let load = move || {
+            let began = clock.now();
+            let loaded = disk.load(first, began);
+            tier.counters.loaded.store(loaded.entries, Ordering::Relaxed);
+            let took = (clock.now() - began).max(1);
+            tier.counters.load_ms.store(took, Ordering::Relaxed);
+        };
+        let thread = std::thread::Builder::new().name("larder-load".to_owned());
+        if let Err(error) = thread.spawn(load) {
+            self.failed("cannot be read", &error);
+        }
+    }
+
+    fn try_again(self: &Arc<Self>, opened: &mut Option<Opened>) {
+        if opened.is_none() {
+            match self.open() {
+                Ok(new) => {
+                    self.load(new.0.clone(), new.1.first());
+                    *opened = Some(new);
+                }
+                Err(_) => return self.counters.failures.one(),
+            }
+        }
+        self.off.store(false, Ordering::SeqCst);
+        eprintln!("larder: the disk {} is used again", self.settings.path.display());
+    }
+
+    /// Writes what came.
+    fn turn(
+        &self,
+        disk: &Disk<Directory>,
+        writer: &mut Writer<Directory>,
+        items: impl IntoIterator<Item = Item>,
+    ) -> io::Result<()> {
+        let mut items = items.into_iter();
+        let written = items.by_ref().try_for_each(|item| match item {
+            Item::Evicted(entry, ticket) => self.put(disk, writer, &entry, ticket),
+            Item::Key(key) => self.put_key(disk, writer, &key).map(drop),
+        });
+        withdraw(disk, items);
+        written?;
+        let now = self.clock.now();
+        disk.settle(now);
+        self.purged.forget(disk.needless());
+        writer.tick(now)
+    }
+
+    /// Writes what memory has under a key, unless the disk has it. Whether it was written.
+    pub(super) fn put_key(
+        &self,
+        disk: &Disk<Directory>,
+        writer: &mut Writer<Directory>,
+        key: &[u8],
+    ) -> io::Result<bool> {
+        // In this order: a purge between the two has a greater number.
+        let ticket = disk.ticket();
+        let Some(entry) = self.store.peek(PAGES, key, self.clock.now()) else { return Ok(false) };
+        if entry.stale() || !disk.register(key, ticket) {
+            return Ok(false);
+        }
+        self.put(disk, writer, &entry, ticket)?;
+        Ok(true)
+    }
+
+    /// Writes an announced page, if it may be on the disk.
+    fn put(
+        &self,
+        disk: &Disk<Directory>,
+        writer: &mut Writer<Directory>,
+        entry: &Entry<'_>,
+        ticket: u64,
+    ) -> io::Result<()> {
+        let now = self.clock.now();
+        let page = view(entry.head(), entry.len(), Verify::Layout).ok();
+        let Some(page) = page.filter(|page| is_for_disk(entry, page, now)) else {
+            disk.withdraw(entry.key(), ticket);
+            return Ok(());
+        };
+        let pieces: Vec<&[u8]> = entry.chunks().collect();
+        match writer.put(entry.key(), &pieces, ticket, entry.expires(), now) {
+            Ok(()) if page.meta.kind == Kind::Page => self.counters.stores.one(),
+            Ok(()) | Err(PutError::Gone) => {}
+            Err(PutError::TooLarge) => self.counters.too_large.one(),
+            Err(PutError::Limited | PutError::Busy) => self.counters.dropped.one(),
+            Err(PutError::Io(error)) => return Err(error),
+        }
+        // A variant cannot be found without its marker.
+        match key::parse_variant_key(entry.key()) {
+            Some((primary, ..)) if !disk.has(primary) => {
+                self.put_key(disk, writer, primary).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what is hot, and seals what is open.
+    fn close(&self, disk: &Disk<Directory>, writer: &mut Writer<Directory>, until: Ms) {
+        writer.unlimited();
+        let closed =
+            hottest::write(self, disk, writer, until).and_then(|()| writer.close(self.clock.now()));
+        if let Err(error) = closed {
+            self.failed("cannot be written", &error);
+        }
+    }
+}
+
+/// Ends the announcements of pages that are not written.
+fn withdraw(disk: &Disk<Directory>, items: impl IntoIterator<Item = Item>) {
+    for item in items {
+        if let Item::Evicted(entry, ticket) = item {
+            disk.withdraw(entry.key(), ticket);
+        }
+    }
+}
+
+/// Whether a record may be on the disk: a whole page that a site's origin gave, for everybody, with
+/// some life in it, found by its URL alone; or the marker of such pages.
+fn is_for_disk(entry: &Entry<'_>, page: &PageView<'_>, now: Ms) -> bool {
+    let not = PageFlags::NO_DISK.with(PageFlags::COPY).with(PageFlags::UNFRAMED);
+    let primary = key::parse_variant_key(entry.key()).map_or(entry.key(), |(page, ..)| page);
+    matches!(page.meta.kind, Kind::Page | Kind::VaryMarker)
+        && page.meta.partial.is_none()
+        && !page.meta.flags.any(not)
+        && entry.flags() == 0
+        && page.key == entry.key()
+        && key::url_key(primary).len() == primary.len()
+        && entry.expires().is_none_or(|at| at > now + SHORTEST)
+}

@@ -1,0 +1,161 @@
+//! Pages that are put together of parts (ESI). Such a page is read whole, its markup is found, and
+//! the plan of it lies behind the page in the store: it is not looked for again.
+
+use std::{rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use larder_proto::{
+    esi::parse,
+    http::Fields,
+    page::Encoding,
+    rules::{ResponseFacts, esi, strip},
+};
+
+use crate::{
+    clock::Ms,
+    fetch::{
+        FetchResult, Source,
+        job::{self, Job, Unstored},
+    },
+    origin::Response,
+    page::{
+        answer::Answer,
+        coding,
+        flight::{Again, Landing},
+        head::{self, Spelled},
+    },
+    room::Holding,
+};
+
+/// Coded pages from this length on are decoded beside the worker.
+const LONG: usize = 32 << 10;
+
+/// A page whose parts are to be put in.
+pub(crate) struct Template {
+    /// The page, uncoded.
+    pub(crate) content: Bytes,
+    /// See [`larder_proto::esi::Plan`].
+    pub(crate) plan: Bytes,
+    /// The memory of both.
+    _held: Holding,
+}
+
+/// Reads a response that may have markup. None: it has none, and its body is there as it was. An
+/// error: the page cannot be sent.
+pub(super) async fn collect(
+    job: &Job,
+    response: &mut Response,
+    spelled: &mut Spelled,
+    now: Ms,
+) -> Result<Option<Rc<Template>>, &'static str> {
+    let encoding = {
+        let headers = spelled.headers();
+        let fields = Fields::new(&headers);
+        let facts = ResponseFacts {
+            status: response.status,
+            fields,
+            request_time: now,
+            response_time: now,
+        };
+        let applies = response.upgraded.is_none() && esi::applies(&facts, &job.policy.cache);
+        if !applies {
+            return Ok(None);
+        }
+        Encoding::of(fields.get("content-encoding"))
+    };
+    if job.head {
+        // The fields of the page are not those of the answer that is made of it.
+        if job.keep.as_ref().is_none_or(|keep| keep.held.is_none()) {
+            for name in ["content-length", "etag", "last-modified", "accept-ranges"] {
+                spelled.remove(name);
+            }
+        }
+        return Ok(None);
+    }
+    let most = job.policy.parts.size;
+    if response.body.declared_length().is_some_and(|length| length > most) {
+        return Ok(None);
+    }
+    let mut held = Holding::new(&job.pages.shared.room);
+    let raw = read(response, &mut held, most).await?;
+    let content = match encoding {
+        Encoding::Identity => Some(raw.clone()),
+        _ => decoded(raw.clone(), encoding, most).await?,
+    };
+    match content.and_then(|content| Some((parse(&content)?, content))) {
+        Some((plan, content)) => {
+            spelled.remove("content-encoding");
+            let plan = Bytes::from(plan.encode());
+            held.resize((content.len() + plan.len()) as u64);
+            Ok(Some(Rc::new(Template { content, plan, _held: held })))
+        }
+        None => {
+            response.body.refill(raw);
+            Ok(None)
+        }
+    }
+}
+
+async fn read(
+    response: &mut Response,
+    held: &mut Holding,
+    most: u64,
+) -> Result<Bytes, &'static str> {
+    let mut raw = Vec::new();
+    while let Some(data) = response
+        .body
+        .chunk()
+        .await
+        .map_err(|_| "the site behind this cache did not send the whole page")?
+    {
+        if (raw.len() + data.len()) as u64 > most {
+            return Err("the page has parts, and is longer than such pages may be");
+        }
+        if !held.wait_for((raw.len() + data.len()) as u64).await {
+            return Err("there is no memory for the page");
+        }
+        raw.extend_from_slice(&data);
+    }
+    Ok(Bytes::from(raw))
+}
+
+/// None: in a coding that is not known here, so that nothing can be said of it.
+async fn decoded(raw: Bytes, encoding: Encoding, most: u64) -> Result<Option<Bytes>, &'static str> {
+    if encoding == Encoding::Other {
+        return Ok(None);
+    }
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let is_long = raw.len() >= LONG;
+    let decode = move || coding::decoded(encoding, &raw, most);
+    let content =
+        if is_long { tokio::task::spawn_blocking(decode).await.ok().flatten() } else { decode() };
+    let content = content.ok_or("the page cannot be decoded, or is longer than it may be")?;
+    Ok(Some(Bytes::from(content)))
+}
+
+/// [`job::pass_on`] of a page whose parts are to be put in.
+pub(super) async fn pass_on(
+    mut job: Job,
+    response: Response,
+    facts: &ResponseFacts<'_>,
+    why: Option<Unstored>,
+    template: Rc<Template>,
+) {
+    job::settle(&job, facts, why.as_ref()).await;
+    if let Some(why) = &why {
+        job.pages.counters.not_stored.one(why.detail);
+    }
+    job.lead.flight.land(Landing::LookAgain(Again::Alone));
+    let head = strip::forwarded_head(facts, &job::reason(&response), &job.policy.cache);
+    let answer = Arc::new(Answer {
+        status: response.status,
+        head: head::without_length(&head),
+        length: None,
+        meta: None,
+        etag: None,
+        vary: Vec::new(),
+    });
+    let mut reply = job.reply(answer, Source::Template(template), &response);
+    reply.detail = why.map(|why| why.detail);
+    job.tell(FetchResult::Response(Box::new(reply)));
+}

@@ -1,0 +1,248 @@
+//! Pages that are put together of parts (ESI): the page says where other pages go in it.
+//!
+//! Such a page has a plan of its markup behind it (`fetch::template` found it once). For each
+//! request the plan is walked ([`expand`]): conditions are judged, texts are ranges of the page,
+//! and each part is a request of its own without a connection ([`part`]), with its own rules, key,
+//! freshness and flight. Parts that memory has are there at once; if all are, the answer is a hit
+//! with one write ([`whole`]). The others are requested at the same time by tasks, and the answer
+//! is sent in the order of the page as they come ([`send`]); a HEAD, a condition or a range waits
+//! for all of them.
+//!
+//! An answer that is put together has an entity tag of its own, made of those of its pieces, where
+//! all of it is known before its head is sent; else it is for its client alone.
+
+mod expand;
+mod part;
+mod send;
+mod whole;
+
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use larder_proto::{
+    esi::{Node, Plan},
+    page::{PageFlags, Verify, view},
+};
+use larder_store::Entry;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::{
+    fetch::{Reply, Source, Template},
+    http::{
+        deliver::Delivered,
+        exchange::{Active, Exchange},
+        served::Served,
+    },
+    net::{out::Out, socket::Ended},
+    origin::Body,
+    page::{flight::Follower, forms::copied, lookup::StoredPage},
+    request::{pages::Pages, part::PartRequest, route::Route},
+    settings::{Parts, RulePolicy},
+    wire::Wire,
+};
+
+/// Parts of one answer that are requested at the same time.
+const AT_ONCE: usize = 32;
+
+/// A page whose parts are to be put in.
+pub(super) enum Page {
+    Stored(StoredPage, Served),
+    /// As it came from the origin just now.
+    Fetched(Box<Reply>),
+}
+
+/// A piece of an answer.
+#[derive(Clone)]
+enum Piece {
+    /// The bytes from the first position of a stored record up to the second.
+    Stored(Entry<'static>, u64, u64),
+    Ready(Bytes),
+}
+
+impl Piece {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Stored(_, from, to) => to - from,
+            Self::Ready(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+/// The next of an answer.
+enum Segment {
+    Piece(Piece),
+    /// A part that was requested.
+    Part(oneshot::Receiver<Arrived>),
+    /// A part that has come.
+    Arrived(Arrived),
+    /// If a part of the first fails, the second takes its place.
+    Try(Vec<Segment>, Rc<Text>, Vec<Node>),
+}
+
+/// A part that was waited for.
+enum Arrived {
+    /// It is there, or lies in memory with parts of its own.
+    Segments(Vec<Segment>),
+    /// It comes, and others may follow it too.
+    Follow(Follower),
+    /// It comes for this client alone: what was read of it, and the rest.
+    Alone(Bytes, Box<Body>),
+    Failed(Failed),
+}
+
+/// A part that cannot be put in.
+struct Failed {
+    /// Of its answer, or what a client would have been told.
+    status: u16,
+    /// Where it was to come from.
+    src: String,
+}
+
+/// A part is missing, and nobody waits.
+struct Missing;
+
+/// A page with parts, for one request.
+struct Text {
+    source: Content,
+    /// The request it answers.
+    request: PartRequest,
+    /// How deep it lies in other pages.
+    depth: u32,
+    budget: Rc<Budget>,
+}
+
+/// The bytes of a page.
+enum Content {
+    /// In the store, from this position of the record on.
+    Stored(Entry<'static>, u64),
+    Fetched(Rc<Template>),
+}
+
+/// The state that all parts of one answer share.
+struct Budget {
+    pages: Rc<Pages>,
+    /// Limits, by the rule of the page that was asked for.
+    limits: Parts,
+    /// Parts that may still be requested.
+    left: Cell<u32>,
+    /// Parts that were left to tasks.
+    begun: Cell<u64>,
+    /// A part is not for others.
+    private: Cell<bool>,
+    /// Parts that are missing are requested.
+    waits: bool,
+    slots: Rc<Semaphore>,
+}
+
+impl Budget {
+    fn new(pages: &Rc<Pages>, policy: &Arc<RulePolicy>, waits: bool) -> Rc<Self> {
+        Rc::new(Self {
+            pages: pages.clone(),
+            limits: policy.parts.clone(),
+            left: Cell::new(policy.parts.number),
+            begun: Cell::new(0),
+            private: Cell::new(false),
+            waits,
+            slots: Rc::new(Semaphore::new(AT_ONCE)),
+        })
+    }
+}
+
+impl Content {
+    fn piece(&self, from: u32, to: u32) -> Piece {
+        match self {
+            Self::Stored(entry, at) => {
+                Piece::Stored(entry.clone(), at + u64::from(from), at + u64::from(to))
+            }
+            Self::Fetched(template) => {
+                Piece::Ready(template.content.slice(from as usize..to as usize))
+            }
+        }
+    }
+
+    /// The markup. One that cannot be read is that of another server (a page of the fleet): the
+    /// page is sent without its parts then.
+    fn plan(&self) -> Vec<Node> {
+        let (plan, length) = match self {
+            Self::Stored(entry, at) => {
+                let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else {
+                    return Vec::new();
+                };
+                let length = page.content_len();
+                (copied(entry, at + length, page.body_len - length), length)
+            }
+            Self::Fetched(template) => (template.plan.to_vec(), template.content.len() as u64),
+        };
+        match Plan::decode(&plan, length) {
+            Ok(plan) => plan.nodes,
+            // A page with markup is shorter than 4 GiB.
+            Err(_) => vec![Node::Text(0, length.min(u64::from(u32::MAX)) as u32)],
+        }
+    }
+
+    fn of(held: &StoredPage) -> Option<Self> {
+        let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+        Some(Self::Stored(held.entry.clone(), page.body_at as u64))
+    }
+}
+
+impl Page {
+    fn content(&self) -> Option<Content> {
+        match self {
+            Self::Stored(held, _) => Content::of(held),
+            Self::Fetched(reply) => match &reply.source {
+                Source::Template(template) => Some(Content::Fetched(template.clone())),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Answers with a stored page, if all its parts are in memory. Gives the page back if not.
+#[allow(clippy::result_large_err)]
+#[cold]
+pub(super) fn hit(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    held: StoredPage,
+    served: &Served,
+    policy: &Arc<RulePolicy>,
+) -> Result<Delivered, StoredPage> {
+    let Some(source) = Content::of(&held) else { return Err(held) };
+    let budget = Budget::new(exchange.request.pages, policy, false);
+    let request = PartRequest::of(&exchange.request);
+    let text = Rc::new(Text { source, request, depth: 0, budget: budget.clone() });
+    let mut segments = Vec::new();
+    if expand::expand(&text, text.source.plan(), &mut segments).is_err() {
+        return Err(held);
+    }
+    let Some(pieces) = expand::pieces(&budget, segments) else { return Err(held) };
+    let page = Page::Stored(held, *served);
+    Ok(whole::compose(exchange, out, &page, &pieces, &budget, true))
+}
+
+/// Answers with a page, some parts of which are not there. True: the connection goes on.
+pub(super) async fn serve(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+    page: Page,
+) -> Result<bool, Ended> {
+    serve_on(conn.wire, conn.out, exchange, route, page).await
+}
+
+/// [`serve`] on a wire.
+pub(super) async fn serve_on(
+    wire: Wire<'_>,
+    out: &mut Out,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+    page: Page,
+) -> Result<bool, Ended> {
+    send::serve(wire, out, exchange, &route.policy, page).await
+}
+
+/// Whether a stored page has parts of its own.
+fn is_made(held: &StoredPage) -> bool {
+    held.meta.flags.any(PageFlags::ESI)
+}

@@ -1,0 +1,369 @@
+//! A part: a request of its own, answered by memory or by a fetch like any other.
+
+use std::{borrow::Cow, rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use larder_proto::{
+    esi::{Target, resolve},
+    page::{Encoding, PageFlags, Verify, view},
+};
+use tokio::{sync::oneshot, task::spawn_local, time::timeout};
+
+use super::{Arrived, Content, Failed, Missing, Piece, Segment, Text, expand, is_made};
+use crate::{
+    fetch::{self, FetchResult, Reply, Source},
+    http::{
+        flow::{OnError, Step, step, stored_on_error},
+        lookups::Lookups,
+    },
+    origin::{Body, RequestBody},
+    page::{
+        coding,
+        flight::{Follower, Piece as Read},
+        forms::copied,
+        head::field,
+        lookup::{StoredPage, look},
+    },
+    request::{
+        Request,
+        part::PartRequest,
+        route::{Refusal, Route, Way, route},
+    },
+};
+
+/// Bytes of a part for one client that are read before it counts as there: a short one that breaks
+/// off has failed, and those that follow it in the page come meanwhile.
+const AHEAD: usize = 16 << 10;
+
+/// A part that is wanted.
+pub(super) struct Wanted {
+    /// Where it is; where another one is, should the first fail.
+    pub(super) places: Vec<Vec<u8>>,
+    /// Its lifetime, and that of a stale one, where the page says so.
+    pub(super) ttl: Option<u32>,
+    pub(super) grace: Option<u32>,
+}
+
+/// The status of a part that cannot be requested at all.
+const NOWHERE: u16 = 400;
+
+/// A part from memory, or a task that requests it.
+pub(super) fn begin(text: &Rc<Text>, wanted: Wanted) -> Result<Segment, Missing> {
+    let mut failed = None;
+    for at in 0..wanted.places.len() {
+        let looked = match request(text, &wanted, at) {
+            Ok(request) => from_memory(text, &request, &wanted)?,
+            Err(status) => Looked::Failed(status),
+        };
+        match looked {
+            Looked::Segments(segments) => return Ok(Segment::Arrived(Arrived::Segments(segments))),
+            Looked::Failed(status) => failed = failed.or(Some((status, at))),
+            Looked::Missing if !text.budget.waits => return Err(Missing),
+            Looked::Missing => return Ok(Segment::Part(spawn(text.clone(), wanted, at))),
+        }
+    }
+    let (status, at) = failed.unwrap_or((NOWHERE, 0));
+    Ok(Segment::Arrived(Arrived::Failed(failure(&wanted, at, status))))
+}
+
+fn failure(wanted: &Wanted, at: usize, status: u16) -> Failed {
+    let src = wanted.places.get(at).map(|src| String::from_utf8_lossy(src).into_owned());
+    Failed { status, src: src.unwrap_or_default() }
+}
+
+/// The request for a part. It has the visitor's credentials if the rule of the part says so.
+fn request(text: &Text, wanted: &Wanted, at: usize) -> Result<PartRequest, u16> {
+    let pages = &text.budget.pages;
+    let target = text
+        .request
+        .with(pages, |page| resolve(&wanted.places[at], page.head.target.path_and_query))
+        .ok_or(NOWHERE)?;
+    let Target { path_and_query, .. } = &target;
+    if path_and_query.is_empty() {
+        return Err(NOWHERE);
+    }
+    let without = text.request.to(pages, &target, false).ok_or(NOWHERE)?;
+    let policy =
+        without.with(pages, |request| route(request).map(|route| route.policy.into_owned()));
+    let policy = policy.map_err(|Refusal(status, _)| status)?;
+    if policy.handling.as_ref().is_some_and(|handling| handling.redirect.is_some()) {
+        return Err(302);
+    }
+    if !policy.parts.credentials {
+        return Ok(without);
+    }
+    text.budget.private.set(true);
+    text.request.to(pages, &target, true).ok_or(NOWHERE)
+}
+
+enum Looked {
+    Segments(Vec<Segment>),
+    Failed(u16),
+    Missing,
+}
+
+/// The part as it lies in memory, fresh or good enough.
+fn from_memory(text: &Rc<Text>, request: &PartRequest, wanted: &Wanted) -> Result<Looked, Missing> {
+    let pages = text.budget.pages.clone();
+    let held = request.with(&pages, |request| {
+        let Ok(mut route) = route(request) else { return None };
+        if route.way != Way::Lookup {
+            text.budget.private.set(true);
+            return None;
+        }
+        overrule(&mut route, wanted);
+        let (view, now) = (request.view(), request.now());
+        let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
+        match step(request, &route, looked, now) {
+            Step::Serve(held, served) => {
+                if served.refresh {
+                    fetch::refresh(request, &route);
+                }
+                Some(held)
+            }
+            Step::Fetch(_) | Step::Refuse(_) => None,
+        }
+    });
+    match held {
+        Some(held) => stored(text, request, held),
+        None => Ok(Looked::Missing),
+    }
+}
+
+/// A part whose lifetime the page gives has it instead of its own.
+fn overrule(route: &mut Route<'_>, wanted: &Wanted) {
+    if wanted.ttl.is_none() && wanted.grace.is_none() {
+        return;
+    }
+    let mut policy = (**route.policy).clone();
+    policy.cache.ttl = wanted.ttl.or(policy.cache.ttl);
+    policy.cache.grace = wanted.grace.or(policy.cache.grace);
+    route.policy = Cow::Owned(Arc::new(policy));
+}
+
+/// The segments of a stored page.
+fn stored(text: &Rc<Text>, request: &PartRequest, held: StoredPage) -> Result<Looked, Missing> {
+    if !is_good(held.meta.status) {
+        return Ok(Looked::Failed(held.meta.status));
+    }
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
+        return Ok(Looked::Failed(500));
+    };
+    if is_made(&held) {
+        let Some(source) = Content::of(&held) else { return Ok(Looked::Failed(500)) };
+        return nested(text, request, source).map(Looked::Segments);
+    }
+    let (from, length) = (page.body_at as u64, page.body_len);
+    if held.meta.flags.any(PageFlags::UNFRAMED) && length == 0 {
+        return Ok(Looked::Failed(502));
+    }
+    let piece = match held.meta.encoding {
+        Encoding::Identity => Some(Piece::Stored(held.entry.clone(), from, from + length)),
+        encoding => {
+            let most = text.budget.limits.size;
+            let coded = (length <= most).then(|| copied(&held.entry, from, length));
+            coded.and_then(|coded| uncoded(encoding, &coded, most))
+        }
+    };
+    Ok(match piece {
+        Some(piece) => Looked::Segments(vec![Segment::Piece(piece)]),
+        None => Looked::Failed(502),
+    })
+}
+
+fn uncoded(encoding: Encoding, coded: &[u8], most: u64) -> Option<Piece> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    coding::decoded(encoding, coded, most).map(|body| Piece::Ready(Bytes::from(body)))
+}
+
+/// The segments of a part that has parts.
+fn nested(
+    text: &Rc<Text>,
+    request: &PartRequest,
+    source: Content,
+) -> Result<Vec<Segment>, Missing> {
+    let budget = text.budget.clone();
+    let inner = Text { source, request: request.clone(), depth: text.depth + 1, budget };
+    let inner = Rc::new(inner);
+    let mut segments = Vec::new();
+    expand::expand(&inner, inner.source.plan(), &mut segments)?;
+    Ok(segments)
+}
+
+fn is_good(status: u16) -> bool {
+    (200..300).contains(&status) && status != 206
+}
+
+/// A part that leaves nothing if it fails.
+pub(super) fn continuing(part: oneshot::Receiver<Arrived>) -> oneshot::Receiver<Arrived> {
+    let (send, out) = oneshot::channel();
+    spawn_local(async move {
+        let mut send = send;
+        let arrived = tokio::select! {
+            arrived = part => arrived,
+            () = send.closed() => return,
+        };
+        let _gone = send.send(match arrived {
+            Ok(Arrived::Failed(_)) | Err(_) => Arrived::Segments(Vec::new()),
+            Ok(arrived) => arrived,
+        });
+    });
+    out
+}
+
+/// Requests a part, from its place number `at` on, in a task of its own. It ends when nobody waits
+/// for the part any more.
+fn spawn(text: Rc<Text>, wanted: Wanted, at: usize) -> oneshot::Receiver<Arrived> {
+    let budget = &text.budget;
+    budget.begun.set(budget.begun.get() + 1);
+    let (mut send, receive) = oneshot::channel();
+    spawn_local(async move {
+        let arrived = {
+            let comes = arrival(&text, &wanted, at);
+            tokio::select! {
+                arrived = comes => arrived,
+                () = send.closed() => return,
+            }
+        };
+        let _gone = send.send(arrived);
+    });
+    receive
+}
+
+async fn arrival(text: &Rc<Text>, wanted: &Wanted, from: usize) -> Arrived {
+    let _slot = text.budget.slots.acquire().await;
+    let mut failed = (NOWHERE, from);
+    for at in from..wanted.places.len() {
+        let patience = text.budget.limits.timeout;
+        let came = match request(text, wanted, at) {
+            Ok(request) => {
+                timeout(patience, fetched(text, &request, wanted)).await.unwrap_or(Err(504))
+            }
+            Err(status) => Err(status),
+        };
+        match came {
+            Ok(arrived) => return arrived,
+            Err(status) if at == from => failed = (status, at),
+            Err(_) => {}
+        }
+    }
+    Arrived::Failed(failure(wanted, failed.1, failed.0))
+}
+
+async fn fetched(text: &Rc<Text>, part: &PartRequest, wanted: &Wanted) -> Result<Arrived, u16> {
+    let pages = text.budget.pages.clone();
+    let obtained = part.with_later(&pages, async |request| obtain(request, wanted).await).await?;
+    match obtained {
+        Obtained::Stored(held) => match stored(text, part, held) {
+            Ok(Looked::Segments(segments)) => Ok(Arrived::Segments(segments)),
+            Ok(Looked::Failed(status)) => Err(status),
+            Ok(Looked::Missing) | Err(Missing) => Err(500),
+        },
+        Obtained::Reply(reply) => arrived(text, part, *reply).await,
+    }
+}
+
+enum Obtained {
+    Stored(StoredPage),
+    Reply(Box<Reply>),
+}
+
+/// The answer to the request of a part: see `http::flow`.
+async fn obtain(request: &Request<'_, '_>, wanted: &Wanted) -> Result<Obtained, u16> {
+    let mut route = route(request).map_err(|Refusal(status, _)| status)?;
+    overrule(&mut route, wanted);
+    // Interim answers to a part are nobody's.
+    let interim = || fetch::interim().0;
+    if route.way != Way::Lookup {
+        return match fetch::pass(request, &route, RequestBody::Empty, interim()).await {
+            FetchResult::Response(reply) => Ok(Obtained::Reply(reply)),
+            FetchResult::Failed(failure) => Err(failure.status),
+            FetchResult::LookAgain(_) => Err(502),
+        };
+    }
+    let mut lookups = Lookups::default();
+    loop {
+        let plan = match lookups.look(request, &route).0 {
+            Step::Serve(held, _) => return Ok(Obtained::Stored(held)),
+            Step::Refuse(Refusal(status, _)) => return Err(status),
+            Step::Fetch(plan) => plan,
+        };
+        let why = plan.why;
+        match fetch::fetch(request, &route, lookups.limit(plan), interim()).await {
+            FetchResult::Response(reply) => return Ok(Obtained::Reply(reply)),
+            FetchResult::LookAgain(again) => lookups.again(why, again),
+            FetchResult::Failed(failure) => {
+                return match stored_on_error(request, &route, &failure) {
+                    OnError::Serve(held, _) => Ok(Obtained::Stored(held)),
+                    OnError::Fail(status) => Err(status),
+                };
+            }
+        }
+    }
+}
+
+/// A part that comes from the origin.
+async fn arrived(text: &Rc<Text>, part: &PartRequest, reply: Reply) -> Result<Arrived, u16> {
+    let status = reply.answer.status;
+    if !is_good(status) {
+        return Err(status);
+    }
+    let encoding = Encoding::of(field(&reply.answer.head, "content-encoding"));
+    match reply.source {
+        Source::Template(template) => match nested(text, part, Content::Fetched(template)) {
+            Ok(segments) => Ok(Arrived::Segments(segments)),
+            Err(Missing) => Err(500),
+        },
+        Source::Follow(follower) if encoding == Encoding::Identity => Ok(Arrived::Follow(follower)),
+        Source::Follow(follower) => {
+            let most = text.budget.limits.size;
+            let coded = read_all(follower, most).await.ok_or(502_u16)?;
+            let piece = uncoded(encoding, &coded, most).ok_or(502_u16)?;
+            Ok(Arrived::Segments(vec![Segment::Piece(piece)]))
+        }
+        Source::Alone(body) => alone(*body, encoding, text.budget.limits.size).await,
+        Source::Tunnel(..) => Err(502),
+    }
+}
+
+/// The whole of a body that goes into the store; None: it broke off, or is longer than `most`.
+pub(super) async fn read_all(mut follower: Follower, most: u64) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    loop {
+        match follower.next(out.len() as u64).await {
+            Read::Stored(data) => out.extend_from_slice(data),
+            Read::Passed(data) => out.extend_from_slice(&data),
+            Read::End(_) => return Some(out),
+            Read::Broken => return None,
+        }
+        if out.len() as u64 > most {
+            return None;
+        }
+    }
+}
+
+/// The beginning of a body for one client, or all of a short one.
+async fn alone(mut body: Body, encoding: Encoding, most: u64) -> Result<Arrived, u16> {
+    let coded = encoding != Encoding::Identity;
+    let ahead = if coded { most } else { AHEAD as u64 };
+    let mut read = Vec::new();
+    loop {
+        match body.chunk().await {
+            Ok(Some(data)) => read.extend_from_slice(&data),
+            Ok(None) => break,
+            Err(_) => return Err(502),
+        }
+        if read.len() as u64 > ahead {
+            if coded {
+                return Err(502);
+            }
+            return Ok(Arrived::Alone(Bytes::from(read), Box::new(body)));
+        }
+    }
+    let piece = if coded {
+        uncoded(encoding, &read, most).ok_or(502_u16)?
+    } else {
+        Piece::Ready(Bytes::from(read))
+    };
+    Ok(Arrived::Segments(vec![Segment::Piece(piece)]))
+}

@@ -1,0 +1,345 @@
+//! The answer some parts of which are still to come: sent in the order of the page as they do, or
+//! collected first.
+
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use larder_metrics::Outcome;
+use larder_proto::rules::{Forward, esi};
+use tokio::sync::oneshot;
+
+use super::{Arrived, Budget, Failed, Page, Piece, Segment, Text, expand, part, whole};
+use crate::{
+    access_log::ResultCode,
+    http::{
+        deliver::{Delivered, content_type, end_head},
+        exchange::Exchange,
+        log::{finish, logged_status},
+        refuse,
+        reply::{self, Cut},
+    },
+    net::{out::Out, socket::Ended},
+    origin::Body,
+    page::flight::Follower,
+    request::{part::PartRequest, route::Refusal},
+    room::{Held, Place},
+    settings::RulePolicy,
+    wire::{
+        Wire,
+        h1::{Framing, HeadWriter},
+        meta,
+    },
+};
+
+/// Memory of the task of a part, and of what it has read of a short one.
+const PART_MEMORY: u64 = 40 << 10;
+/// Composed bytes from which on they are sent before the next piece.
+const FLUSH: u64 = 64 << 10;
+
+const TOO_MANY: Refusal = Refusal(503, "too many requests are waiting");
+const TOO_LONG: Refusal = Refusal(502, "the parts of the page are longer than may be collected");
+
+pub(super) async fn serve(
+    wire: Wire<'_>,
+    out: &mut Out,
+    exchange: &Exchange<'_, '_>,
+    policy: &Arc<RulePolicy>,
+    page: Page,
+) -> Result<bool, Ended> {
+    let request = &exchange.request;
+    if let Page::Fetched(reply) = &page {
+        reply::note(exchange, reply);
+    }
+    let Some(source) = page.content() else { return Err(Ended::Closed) };
+    let budget = Budget::new(request.pages, policy, true);
+    let own = PartRequest::of(request);
+    let text = Rc::new(Text { source, request: own, depth: 0, budget: budget.clone() });
+    let mut segments = Vec::new();
+    // Parts that are missing are requested: none is an error.
+    let _all = expand::expand(&text, text.source.plan(), &mut segments);
+    let mut held = Held::new(&wire.watch().holder(&request.pages.shared.room), Place::Heap);
+    if budget.begun.get() > 0 {
+        if !held.resize(budget.begun.get() * PART_MEMORY) {
+            return Ok(refuse::refusal(exchange, out, &TOO_MANY));
+        }
+        if request.stats.forward_reason.get().is_none() {
+            request.stats.miss.set(Some(Outcome::Miss));
+        }
+        request.stats.forwarded(Forward::Partial);
+    }
+    let known = &request.head.known;
+    let collects = request.is_head()
+        || known.if_none_match().is_some()
+        || known.range().is_some()
+        || budget.begun.get() == 0;
+    let mut sending = Sending { wire, exchange, budget: &budget, held: &mut held };
+    if !collects {
+        return sending.stream(out, &page, segments).await;
+    }
+    let mut pieces = Vec::new();
+    match sending.run(out, segments, &mut Sink::Pieces(&mut pieces, policy.parts.size)).await {
+        Ok(_) => {}
+        Err(Cut::Client(ended)) => return Err(ended),
+        Err(Cut::Origin) => return Ok(refuse::refusal(exchange, out, &TOO_LONG)),
+    }
+    let delivered = whole::compose(exchange, out, &page, &pieces, &budget, false);
+    Ok(finish(exchange, &delivered))
+}
+
+/// Where the pieces of an answer go.
+enum Sink<'s> {
+    /// To the client, framed in this way.
+    Client(Framing),
+    /// Into a list; so many bytes besides what is stored at the most.
+    Pieces(&'s mut Vec<Piece>, u64),
+}
+
+struct Sending<'s, 'a, 'r> {
+    wire: Wire<'s>,
+    exchange: &'s Exchange<'a, 'r>,
+    budget: &'s Rc<Budget>,
+    held: &'s mut Held,
+}
+
+impl Sending<'_, '_, '_> {
+    /// Sends the answer as its parts come.
+    async fn stream(
+        &mut self,
+        out: &mut Out,
+        page: &Page,
+        segments: Vec<Segment>,
+    ) -> Result<bool, Ended> {
+        let (exchange, wire) = (self.exchange, self.wire);
+        exchange.started.set(true);
+        let framing = Framing::of(exchange.request.head.version, false, 200, None);
+        let mut delivered = self.head(out, page, framing);
+        let head_bytes = out.pending();
+        let sent = match self.run(out, segments, &mut Sink::Client(framing)).await {
+            Ok(bytes) => {
+                wire.end(framing, None, out);
+                exchange.send(wire, out).await.map(|()| bytes).map_err(Cut::from)
+            }
+            Err(cut) => Err(cut),
+        };
+        match sent {
+            Ok(body) => {
+                (delivered.bytes, delivered.body_bytes) = (head_bytes + body, body);
+                Ok(finish(exchange, &delivered))
+            }
+            Err(Cut::Origin) => {
+                (delivered.bytes, delivered.keep) = (head_bytes, false);
+                finish(exchange, &delivered);
+                if framing == Framing::Close {
+                    wire.reset();
+                }
+                Err(Ended::Closed)
+            }
+            Err(Cut::Client(ended)) => {
+                (delivered.result, delivered.keep) = (ResultCode::TcpMissAborted, false);
+                finish(exchange, &delivered);
+                Err(ended)
+            }
+        }
+    }
+
+    /// Composes the head of an answer whose end is not known. Parts that are still to come may be
+    /// anybody's: it is for this client alone.
+    fn head(&self, out: &mut Out, page: &Page, framing: Framing) -> Delivered {
+        let exchange = self.exchange;
+        let (told, result, hierarchy) = page.told(false);
+        let keep = exchange.keep() && framing != Framing::Close;
+        let content_type = page.with_head(|origin| {
+            crate::http::debug::tier(&exchange.request, "parts");
+            let mut head = HeadWriter(out.scratch());
+            head.stored_as(200, origin.head, |name| !esi::sent_to_one(name));
+            head.ready(whole::PRIVATE);
+            head.framing(framing, None);
+            meta::meta_lines(&mut head, &exchange.request.config.settings.http, &told);
+            end_head(exchange, head, origin.head, keep);
+            exchange.worker.shows().then(|| content_type(origin.head)).flatten()
+        });
+        Delivered {
+            status: 200,
+            bytes: 0,
+            body_bytes: 0,
+            keep,
+            result,
+            hierarchy,
+            content_type,
+            cache_status: logged_status(exchange, &told.cache_status),
+        }
+    }
+
+    /// Takes the segments in their order; returns the bytes of the body.
+    async fn run(
+        &mut self,
+        out: &mut Out,
+        segments: Vec<Segment>,
+        sink: &mut Sink<'_>,
+    ) -> Result<u64, Cut> {
+        let mut queue = VecDeque::from(segments);
+        let mut bytes = 0;
+        while let Some(segment) = queue.pop_front() {
+            let arrived = match segment {
+                Segment::Piece(piece) => {
+                    bytes += self.put(out, sink, piece).await?;
+                    continue;
+                }
+                Segment::Arrived(arrived) => arrived,
+                Segment::Part(part) => self.wait(out, sink, part).await?,
+                Segment::Try(attempt, text, except) => {
+                    let settled = self.settle(out, sink, attempt, text, except).await?;
+                    settled.into_iter().rev().for_each(|segment| queue.push_front(segment));
+                    continue;
+                }
+            };
+            match arrived {
+                Arrived::Segments(inner) => {
+                    inner.into_iter().rev().for_each(|segment| queue.push_front(segment));
+                    self.count()?;
+                }
+                Arrived::Failed(failed) => {
+                    if let Some(piece) = self.instead(&failed) {
+                        bytes += self.put(out, sink, piece).await?;
+                    }
+                }
+                Arrived::Follow(follower) => bytes += self.follow(out, sink, follower).await?,
+                Arrived::Alone(ahead, body) => {
+                    bytes += self.put(out, sink, Piece::Ready(ahead)).await?;
+                    bytes += self.pour(out, sink, *body).await?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn instead(&self, failed: &Failed) -> Option<Piece> {
+        expand::instead(self.budget, failed)
+    }
+
+    /// Counts the memory of the parts that were begun meanwhile.
+    fn count(&mut self) -> Result<(), Cut> {
+        let enough = self.held.resize(self.budget.begun.get() * PART_MEMORY);
+        if enough { Ok(()) } else { Err(Cut::Client(Ended::TimedOut)) }
+    }
+
+    /// Waits for a part; what was composed is sent first.
+    async fn wait(
+        &mut self,
+        out: &mut Out,
+        sink: &Sink<'_>,
+        mut part: oneshot::Receiver<Arrived>,
+    ) -> Result<Arrived, Cut> {
+        if let Ok(arrived) = part.try_recv() {
+            return Ok(arrived);
+        }
+        if matches!(sink, Sink::Client(_)) {
+            self.exchange.send(self.wire, out).await?;
+        }
+        tokio::select! {
+            biased;
+            // A task that ended without a word panicked.
+            arrived = part => Ok(arrived.unwrap_or_else(|_| {
+                Arrived::Failed(Failed { status: 500, src: String::new() })
+            })),
+            () = self.wire.gone() => Err(Cut::Client(Ended::Closed)),
+        }
+    }
+
+    /// Waits for all parts of an attempt: they, or what takes their place.
+    async fn settle(
+        &mut self,
+        out: &mut Out,
+        sink: &Sink<'_>,
+        attempt: Vec<Segment>,
+        text: Rc<Text>,
+        except: Vec<larder_proto::esi::Node>,
+    ) -> Result<Vec<Segment>, Cut> {
+        let mut settled = Vec::with_capacity(attempt.len());
+        for segment in attempt {
+            match segment {
+                Segment::Part(part) => {
+                    let arrived = self.wait(out, sink, part).await?;
+                    if matches!(arrived, Arrived::Failed(_)) {
+                        let mut instead = Vec::new();
+                        let _all = expand::expand(&text, except, &mut instead);
+                        self.count()?;
+                        return Ok(instead);
+                    }
+                    settled.push(Segment::Arrived(arrived));
+                }
+                Segment::Try(attempt, text, except) => {
+                    let inner = Box::pin(self.settle(out, sink, attempt, text, except)).await?;
+                    settled.extend(inner);
+                }
+                segment => settled.push(segment),
+            }
+        }
+        Ok(settled)
+    }
+
+    async fn put(&mut self, out: &mut Out, sink: &mut Sink<'_>, piece: Piece) -> Result<u64, Cut> {
+        let length = piece.len();
+        if length == 0 {
+            return Ok(0);
+        }
+        match sink {
+            Sink::Client(framing) => {
+                let behind = framing.piece(length as usize, out.scratch());
+                match piece {
+                    Piece::Stored(entry, from, to) => out.stored(entry, from, to),
+                    Piece::Ready(bytes) => out.scratch().extend_from_slice(&bytes),
+                }
+                out.scratch().extend_from_slice(behind);
+                if out.pending() >= FLUSH {
+                    self.exchange.send(self.wire, out).await?;
+                }
+            }
+            Sink::Pieces(pieces, left) => {
+                if matches!(piece, Piece::Ready(_)) {
+                    *left = left.checked_sub(length).ok_or(Cut::Origin)?;
+                }
+                pieces.push(piece);
+            }
+        }
+        Ok(length)
+    }
+
+    async fn follow(
+        &mut self,
+        out: &mut Out,
+        sink: &mut Sink<'_>,
+        follower: Follower,
+    ) -> Result<u64, Cut> {
+        match sink {
+            Sink::Client(framing) => {
+                // A body that is followed goes out beside composed bytes alone.
+                self.exchange.send(self.wire, out).await?;
+                let sent = reply::follow(self.wire, out, self.exchange, follower, *framing).await?;
+                Ok(sent.0)
+            }
+            Sink::Pieces(_, left) => {
+                let body = part::read_all(follower, *left).await.ok_or(Cut::Origin)?;
+                self.put(out, sink, Piece::Ready(Bytes::from(body))).await
+            }
+        }
+    }
+
+    async fn pour(
+        &mut self,
+        out: &mut Out,
+        sink: &mut Sink<'_>,
+        mut body: Body,
+    ) -> Result<u64, Cut> {
+        if let Sink::Client(framing) = sink {
+            self.exchange.send(self.wire, out).await?;
+            let sent = reply::pour(self.wire, out, self.exchange, body, *framing).await?;
+            return Ok(sent.0);
+        }
+        let mut bytes = 0;
+        while let Some(data) = body.chunk().await.map_err(|_| Cut::Origin)? {
+            bytes += self.put(out, sink, Piece::Ready(data)).await?;
+        }
+        Ok(bytes)
+    }
+}
