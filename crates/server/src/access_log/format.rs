@@ -305,7 +305,7 @@ mod tests {
             "content_type": "text/html; charset=utf-8", "user": "frank",
             "referer": "http://www.example.com/start.html", "user_agent": "Mozilla/4.08 [en] (Win98; I ;Nav)",
             "cache_status": "larder; fwd=miss; stored", "tls_version": "TLSv1.3",
-            "tls_cipher": "TLS_AES_128_GCM_SHA256", "tls_resumed": true,
+            "tls_cipher": "TLS_AES_128_GCM_SHA256", "tls_resumed": true, "reference": null,
         });
         assert_eq!(value, expected);
         let value: serde_json::Value =
