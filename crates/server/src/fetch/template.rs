@@ -8,7 +8,7 @@ use larder_proto::{
     esi::parse,
     http::Fields,
     page::{Encoding, PageFlags},
-    rules::{Lifetime, ResponseFacts, esi, strip},
+    rules::{Esi, Lifetime, ResponseFacts, esi, strip},
 };
 
 use crate::{
@@ -49,6 +49,11 @@ pub(super) async fn collect(
     spelled: &mut Spelled,
     now: Ms,
 ) -> Result<Option<Rc<Template>>, &'static str> {
+    let policy = &job.policy.cache;
+    let silent = policy.esi == Esi::Surrogate && !spelled.has("surrogate-control");
+    if response.status != 200 || policy.esi == Esi::Never || silent {
+        return Ok(None);
+    }
     let encoding = {
         let headers = spelled.headers();
         let fields = Fields::new(&headers);

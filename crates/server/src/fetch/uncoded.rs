@@ -24,6 +24,9 @@ pub(super) async fn undo(
     response: &mut Response,
     spelled: &mut Spelled,
 ) -> Result<(), &'static str> {
+    if job.policy.cache.compress.is_empty() || !response.headers.contains_key("content-encoding") {
+        return Ok(());
+    }
     let encoding = {
         let headers = spelled.headers();
         let fields = Fields::new(&headers);
@@ -31,7 +34,6 @@ pub(super) async fn undo(
         let whole = response.status == 200 && response.upgraded.is_none() && !job.head;
         let stays = matches!(encoding, Encoding::Identity | Encoding::Other)
             || !whole
-            || job.policy.cache.compress.is_empty()
             || job.accepted.allows(fields.elements("content-encoding"))
             || !job.accepted.identity()
             || CacheControl::parse(fields.all("cache-control")).no_transform
