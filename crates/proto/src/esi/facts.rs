@@ -1,6 +1,7 @@
 //! The variables of a request.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use crate::http::Fields;
 use crate::http::cookie::cookies;
@@ -14,6 +15,9 @@ pub struct Facts<'r> {
     pub host: &'r str,
     /// Path and query.
     pub target: &'r str,
+    /// Set when a value is read that the URL does not say: what is made of it is for this client
+    /// alone.
+    pub personal: &'r Cell<bool>,
 }
 
 impl<'r> Facts<'r> {
@@ -27,8 +31,12 @@ impl<'r> Facts<'r> {
     /// | `HTTP_USER_AGENT{browser}`, `{os}` | `MOZILLA`, `MSIE` or `OTHER`; `WIN`, `MAC`, `UNIX` or `OTHER` |
     /// | `HTTP_HOST` | the host |
     /// | `REQUEST_PATH` | the path without query |
-    /// | `HTTP_...` | of the field of this name |
+    /// | `HTTP_...` | of the field of this name, but for Authorization |
     pub fn get(&self, name: &[u8], key: Option<&[u8]>) -> Option<Cow<'r, [u8]>> {
+        const OF_THE_URL: [&[u8]; 3] = [b"HTTP_HOST", b"REQUEST_PATH", b"QUERY_STRING"];
+        if !OF_THE_URL.contains(&name) {
+            self.personal.set(true);
+        }
         let (path, query) = self.target.split_once('?').unwrap_or((self.target, ""));
         match (name, key) {
             (b"HTTP_HOST", None) => Some(Cow::Borrowed(self.host.as_bytes())),
@@ -51,6 +59,9 @@ impl<'r> Facts<'r> {
 
     /// The value of the field whose name is written as in CGI.
     fn field(&self, name: &[u8]) -> Option<Cow<'r, [u8]>> {
+        if name == b"AUTHORIZATION" {
+            return None;
+        }
         let name: String =
             name.iter().map(|&byte| if byte == b'_' { '-' } else { char::from(byte) }).collect();
         let mut lines = self.fields.all(&name);

@@ -72,7 +72,7 @@ const HIDDEN: &[u8] = b"<!--esi";
 const SHOWN: &[u8] = b"-->";
 
 /// The tag that begins at `at`, if one does.
-fn tag_at(source: &[u8], at: usize) -> Option<Tag> {
+fn tag_at(source: &[u8], at: usize, broken: &mut usize) -> Option<Tag> {
     let rest = &source[at..];
     if let Some(after) = rest.strip_prefix(HIDDEN) {
         // `<!--esifoo` is a comment like others.
@@ -94,7 +94,10 @@ fn tag_at(source: &[u8], at: usize) -> Option<Tag> {
     let named = source[start..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let element = Element::named(&source[start..start + named])?;
     let after = start + named;
-    let end = tag_end(source, after)?;
+    let Some(end) = tag_end(source, after) else {
+        *broken += MAX_TAG / BROKEN_BYTES;
+        return None;
+    };
     let empty = source[end - 1] == b'/' && end > after;
     let attributes = (after, if empty { end - 1 } else { end });
     let blank = source[after..attributes.1].first().is_none_or(u8::is_ascii_whitespace);
@@ -113,6 +116,9 @@ fn tag_at(source: &[u8], at: usize) -> Option<Tag> {
 /// Longest tag, in bytes: a longer one stays as it is. So a page of tags without an end is read in
 /// time.
 const MAX_TAG: usize = 16 << 10;
+
+/// Bytes that are read for nothing and count as one broken tag.
+const BROKEN_BYTES: usize = 1 << 10;
 
 /// The place of the `>` that ends a tag whose name ends at `at`. Values may have one.
 fn tag_end(source: &[u8], at: usize) -> Option<usize> {
@@ -141,10 +147,11 @@ pub(super) fn next(source: &[u8], mut at: usize, hidden: bool, broken: &mut usiz
         if tag == source.len() {
             return None;
         }
-        if let Some(found) = tag_at(source, tag) {
+        if let Some(found) = tag_at(source, tag, broken) {
             return Some(found);
         }
-        *broken += usize::from(source[tag..].starts_with(OPEN));
+        let begun = source[tag..].starts_with(OPEN) || source[tag..].starts_with(CLOSE);
+        *broken += usize::from(begun);
         at = tag + 1;
     }
     None

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -9,7 +11,9 @@ fn shown(source: &str, target: &str, lines: &[(&str, &str)]) -> String {
     let plan = Plan::decode(&plan.encode(), source.len() as u64).expect("its own bytes");
     let headers: Vec<Header<'_>> =
         lines.iter().map(|&(name, value)| Header { name, value: value.as_bytes() }).collect();
-    let facts = Facts { fields: Fields::new(&headers), host: "a.test", target };
+    let personal = Cell::new(false);
+    let fields = Fields::new(&headers);
+    let facts = Facts { fields, host: "a.test", target, personal: &personal };
     let mut out = Vec::new();
     write(source.as_bytes(), &plan.nodes, &facts, &mut out);
     String::from_utf8(out).expect("text")

@@ -45,7 +45,7 @@ pub enum Escape {
     Target,
 }
 
-/// Most pieces of one text: those that follow stay as they are.
+/// Most pieces of one text, and beginnings of variables that are none: what follows stays as it is.
 const MAX_PIECES: usize = 1024;
 
 impl Value {
@@ -53,7 +53,8 @@ impl Value {
     pub fn parse(mut text: &[u8]) -> Self {
         let mut pieces = Vec::new();
         let mut plain = Vec::new();
-        while pieces.len() < MAX_PIECES
+        let mut none = 0;
+        while pieces.len() + none < MAX_PIECES
             && let Some(at) = memmem::find(text, b"$(")
         {
             plain.extend_from_slice(&text[..at]);
@@ -64,6 +65,7 @@ impl Value {
                     text = &text[at + used..];
                 }
                 None => {
+                    none += 1;
                     plain.extend_from_slice(b"$(");
                     text = &text[at + 2..];
                 }

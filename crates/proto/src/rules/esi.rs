@@ -55,10 +55,14 @@ pub fn sent(name: &str) -> bool {
     !compress::OF_THE_BYTES.iter().chain(&OTHERS).any(|other| name.eq_ignore_ascii_case(other))
 }
 
-/// The same of an answer that is for its client alone.
+/// The same of an answer that is for its client alone: what tells caches to keep it is not true of
+/// it, that of targeted fields (RFC 9213) included.
 pub fn sent_to_one(name: &str) -> bool {
-    const SHARED: [&str; 4] = ["cache-control", "expires", "age", "pragma"];
-    sent(name) && !SHARED.iter().any(|other| name.eq_ignore_ascii_case(other))
+    const SHARED: [&str; 5] = ["cache-control", "expires", "age", "pragma", "surrogate-control"];
+    const TARGETED: &str = "-cache-control";
+    let end = name.len().saturating_sub(TARGETED.len());
+    let targeted = name.as_bytes()[end..].eq_ignore_ascii_case(TARGETED.as_bytes());
+    sent(name) && !targeted && !SHARED.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::{
     room::Holding,
 };
 
-/// Coded pages from this length on are decoded beside the worker.
+/// Pages from this length on are decoded, and their markup is found, beside the worker.
 const LONG: usize = 32 << 10;
 
 /// A page whose parts are to be put in.
@@ -88,10 +88,13 @@ pub(super) async fn collect(
         Encoding::Identity => Some(raw.clone()),
         _ => decoded(raw.clone(), encoding, most).await?,
     };
-    match content.and_then(|content| Some((parse(&content)?, content))) {
+    let found = match content {
+        Some(content) => planned(content).await,
+        None => None,
+    };
+    match found {
         Some((plan, content)) => {
             spelled.remove("content-encoding");
-            let plan = Bytes::from(plan.encode());
             held.resize((content.len() + plan.len()) as u64);
             Ok(Some(Rc::new(Template { content, plan, _held: held })))
         }
@@ -100,6 +103,13 @@ pub(super) async fn collect(
             Ok(None)
         }
     }
+}
+
+/// The plan of a page, and the page; None: it has no markup.
+async fn planned(content: Bytes) -> Option<(Bytes, Bytes)> {
+    let is_long = content.len() >= LONG;
+    let plan = move || Some((Bytes::from(parse(&content)?.encode()), content));
+    if is_long { tokio::task::spawn_blocking(plan).await.ok().flatten() } else { plan() }
 }
 
 /// Reads a whole body. None: it is longer than `most` bytes, and comes as if nothing was read.

@@ -4,6 +4,7 @@
 use larder_proto::http::Method;
 
 use crate::{
+    clock::Ms,
     http::{exchange::Exchange, refuse},
     net::{out::Out, tls::ClientCertificate},
     request::{Request, limits::network, route::Refusal},
@@ -30,13 +31,19 @@ pub(crate) fn refuse(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool>
 /// the connection goes on; None: the request is let in.
 #[cold]
 pub(crate) fn limit(exchange: &Exchange<'_, '_>, out: &mut Out, rate: Rate) -> Option<bool> {
-    let request = &exchange.request;
+    let wait = exceeds(&exchange.request, rate)?;
+    Some(refuse::limited(exchange, out, wait.div_ceil(1000).max(1)))
+}
+
+/// Takes one request of a client's rate. The client has to wait so many milliseconds for the next
+/// one; None: it need not.
+pub(super) fn exceeds(request: &Request<'_, '_>, rate: Rate) -> Option<Ms> {
     let limits = &request.config.settings.http.limits;
     let client = network(request.client(), limits.client_prefix_v4, limits.client_prefix_v6);
     let (now, shared) = (request.pages.clock.at(request.since), &request.pages.shared);
     let wait = shared.limits.take(client, rate, now, shared.nonce()).err()?;
     request.pages.counters.limited.one();
-    Some(refuse::limited(exchange, out, wait.div_ceil(1000).max(1)))
+    Some(wait)
 }
 
 /// Why a request is not let in to its site, if it is not.

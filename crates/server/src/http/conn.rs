@@ -415,6 +415,11 @@ impl Conn {
         let config = self.worker.pages.config();
         if let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.out.is_empty()) {
             let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+            // The client takes its time: what it is sent is its memory.
+            let held = buffers.buf.capacity() + buffers.out.composed() as usize;
+            if !self.socket.watch.receives(&self.worker.pages.shared.room, held) {
+                return Err(Ended::Closed);
+            }
             self.worker.send(Wire::H1(&self.socket), &mut buffers.out, patience).await?;
         }
         if self.socket.stream.has_unsent_tls() {

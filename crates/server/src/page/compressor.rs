@@ -31,6 +31,11 @@ use crate::{
 
 /// Most forms that wait to be made. More demand is dropped and counted: the next hit asks again.
 const QUEUE: usize = 1024;
+/// Longest key of a page whose form is made, in bytes: the queue is outside the store.
+const LONGEST_KEY: usize = 2048;
+/// Longest body that is compressed as hard as can be, in bytes: beyond, that takes tens of
+/// megabytes of memory, and seconds.
+const LARGEST_BEST: u64 = 512 << 10;
 /// Most forms of which it is not yet known whether they are in demand enough to be made smaller.
 const CANDIDATES: usize = 256;
 /// Largest part of the body's length that a form may have, in percent: above, the page is sent as
@@ -141,7 +146,7 @@ impl Compressor {
         encoding: Encoding,
         effort: Effort,
     ) {
-        if clock.now() < self.queue.paused.load(Relaxed) {
+        if page.len() > LONGEST_KEY || clock.now() < self.queue.paused.load(Relaxed) {
             return;
         }
         let Some(mut waiting) = self.queue.waiting.try_lock() else { return };
@@ -216,7 +221,8 @@ impl Queue {
         let encoding = wanted.encoding;
         let Some(entry) = store.peek(PAGES, &wanted.page, clock.now()) else { return };
         let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return };
-        if !page.meta.flags.any(PageFlags::COMPRESSIBLE) || page.body_len > LARGEST_BODY {
+        let most = if effort == Effort::Best { LARGEST_BEST } else { LARGEST_BODY };
+        if !page.meta.flags.any(PageFlags::COMPRESSIBLE) || page.body_len > most {
             return;
         }
         let stored = StoredForm::find(store, &wanted.page, encoding, clock.now())
@@ -248,6 +254,7 @@ impl Queue {
         // A store that accepts nothing now may do so later.
         if form.store(store, &page, clock.now()).is_err() {
             self.paused.store(clock.now() + PAUSE, Relaxed);
+            self.waiting.lock().forms.clear();
         }
     }
 

@@ -30,9 +30,9 @@ const CODINGS: [(Codings, Encoding, u8); 3] = [
     (Codings::ZSTD, Encoding::Zstd, b'z'),
 ];
 
-/// Largest body that is compressed, in bytes: the thread that does it holds one body and its form,
-/// outside the store.
-pub(crate) const LARGEST_BODY: u64 = 8 << 20;
+/// Largest body that is compressed, in bytes: the thread that does it holds one body, its form, and
+/// tables of some ten times its length, outside the store.
+pub(crate) const LARGEST_BODY: u64 = 2 << 20;
 
 /// How hard a form was compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -59,7 +59,9 @@ impl Errors {
             500.. => (&self.failures, FAILURES),
             _ => (&self.refusals, REFUSALS),
         };
-        let mut kept = kept.lock();
+        // Refusals come in floods: one that finds another thread here is not remembered.
+        let kept = if error.status < 500 { kept.try_lock() } else { Some(kept.lock()) };
+        let Some(mut kept) = kept else { return };
         kept.truncate(most - 1);
         kept.push_front(error);
     }

@@ -1,6 +1,6 @@
 //! Requests for the parts of a page: nobody sent them, and no connection waits for their answers.
 
-use std::rc::Rc;
+use std::{cell::Cell, rc::Rc};
 
 use larder_proto::{
     esi::{Facts, Target},
@@ -133,6 +133,6 @@ impl Request<'_, '_> {
     pub(crate) fn with_facts<T>(&self, f: impl FnOnce(&Facts<'_>) -> T) -> T {
         let host = self.host().unwrap_or_default();
         let target = self.head.target.path_and_query;
-        f(&Facts { fields: self.head.fields, host: &host, target })
+        f(&Facts { fields: self.head.fields, host: &host, target, personal: &Cell::new(false) })
     }
 }

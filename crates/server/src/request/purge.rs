@@ -22,8 +22,10 @@ use crate::{
     remote::{self, Begun, Journalled, journal::What},
 };
 
-/// Entries visited between two looks at other tasks.
+/// Most entries visited between two looks at other tasks.
 const SCAN_STEP: usize = 1024;
+/// Microseconds of a step after which the next one visits fewer.
+const SCAN_TIME: u64 = 500;
 /// Entries of a tag purged between two yields: each costs a lock of the index and one of the tags'
 /// lists.
 const TAGGED_STEP: usize = 512;
@@ -294,15 +296,19 @@ impl<'f> Purger<'f> {
 
     /// Takes out what `meant` says, or marks it; looks at other tasks between steps.
     async fn walk(&self, mut meant: impl FnMut(&[u8], &EntryInfo) -> bool) {
-        let mut cursor = Some(Cursor::START);
+        let (mut cursor, mut entries) = (Some(Cursor::START), 1);
         while let Some(at) = cursor {
-            cursor = self.pages.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| match meant(
+            let began = self.pages.clock.micros();
+            cursor = self.pages.store.scan(PAGES, at, entries, &mut |key, info| match meant(
                 key, info,
             ) {
                 false => Keep::Keep,
                 true if self.soft => Keep::Stale,
                 true => Keep::Delete,
             });
+            // An expression may take long to compare.
+            let slow = self.pages.clock.micros() >= began + SCAN_TIME;
+            entries = if slow { (entries / 4).max(1) } else { (entries * 2).min(SCAN_STEP) };
             tokio::task::yield_now().await;
         }
     }

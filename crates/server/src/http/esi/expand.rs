@@ -24,7 +24,14 @@ pub(super) fn expand(
     }
     let pages = text.budget.pages.clone();
     text.request.with(&pages, |request| {
-        request.with_facts(|facts| Walk { text, facts, inlines: &inlines }.nodes(nodes, out))
+        request.with_facts(|facts| {
+            let walked = Walk { text, facts, inlines: &inlines, depth: text.depth };
+            let expanded = walked.nodes(nodes, out);
+            if facts.personal.get() {
+                text.budget.private.set(true);
+            }
+            expanded
+        })
     })
 }
 
@@ -61,11 +68,18 @@ struct Walk<'w> {
     text: &'w Rc<Text>,
     facts: &'w Facts<'w>,
     inlines: &'w Inlines,
+    /// How deep its nodes lie in other pages, and in parts of the page itself.
+    depth: u32,
 }
 
 impl Walk<'_> {
     fn nodes(&self, nodes: Vec<Node>, out: &mut Vec<Segment>) -> Result<(), Missing> {
         for node in nodes {
+            let Some(left) = self.text.budget.nodes.get().checked_sub(1) else {
+                // A page that takes too long: it ends here.
+                return Ok(());
+            };
+            self.text.budget.nodes.set(left);
             match node {
                 Node::Text(from, to) => {
                     out.push(Segment::Piece(self.text.source.piece(from, to)));
@@ -109,12 +123,12 @@ impl Walk<'_> {
             return Ok(());
         };
         budget.left.set(left);
-        if let Some(nodes) = self.inlines.get(&src[..]) {
-            return self.nodes(nodes.clone(), out);
-        }
-        if self.text.depth >= budget.limits.depth {
+        if self.depth >= budget.limits.depth {
             out.push(fails(508));
             return Ok(());
+        }
+        if let Some(nodes) = self.inlines.get(&src[..]) {
+            return Walk { depth: self.depth + 1, ..*self }.nodes(nodes.clone(), out);
         }
         budget.pages.counters.parts.one();
         let wanted = part::Wanted {

@@ -41,6 +41,10 @@ use crate::{
     wire::Wire,
 };
 
+/// Most nodes of markup that one answer is made of, those of its parts included: each costs some
+/// tens of nanoseconds. What is behind them is left out.
+const NODES: u32 = 1 << 15;
+
 /// Parts of one answer that are requested at the same time.
 const AT_ONCE: usize = 32;
 
@@ -125,6 +129,8 @@ struct Budget {
     limits: Parts,
     /// Parts that may still be requested.
     left: Cell<u32>,
+    /// Nodes that may still be looked at.
+    nodes: Cell<u32>,
     /// Parts that were left to tasks.
     begun: Cell<u64>,
     /// A part is not for others.
@@ -140,6 +146,7 @@ impl Budget {
             pages: pages.clone(),
             limits: policy.parts.clone(),
             left: Cell::new(policy.parts.number),
+            nodes: Cell::new(NODES),
             begun: Cell::new(0),
             private: Cell::new(false),
             waits,

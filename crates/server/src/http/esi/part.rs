@@ -5,6 +5,7 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use larder_proto::{
     esi::{Target, resolve},
+    http::path::has_dot_segment,
     page::{Encoding, PageFlags, Verify, view},
 };
 use tokio::{sync::oneshot, task::spawn_local, time::timeout};
@@ -80,7 +81,8 @@ fn request(text: &Text, wanted: &Wanted, at: usize) -> Result<PartRequest, u16> 
         .with(pages, |page| resolve(&wanted.places[at], page.head.target.path_and_query))
         .ok_or(NOWHERE)?;
     let Target { path_and_query, .. } = &target;
-    if path_and_query.is_empty() {
+    // Visitors choose some of the bytes of a place: none of them leads out of its directory.
+    if path_and_query.is_empty() || has_dot_segment(path_and_query.as_bytes()) {
         return Err(NOWHERE);
     }
     let without = text.request.to(pages, &target, false).ok_or(NOWHERE)?;
@@ -115,7 +117,7 @@ fn from_memory(text: &Rc<Text>, request: &PartRequest, wanted: &Wanted) -> Resul
             text.budget.private.set(true);
             return None;
         }
-        overrule(&mut route, wanted);
+        overrule(text, request, &mut route, wanted);
         let (view, now) = (request.view(), request.now());
         let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
         match step(request, &route, looked, now) {
@@ -134,9 +136,12 @@ fn from_memory(text: &Rc<Text>, request: &PartRequest, wanted: &Wanted) -> Resul
     }
 }
 
-/// A part whose lifetime the page gives has it instead of its own.
-fn overrule(route: &mut Route<'_>, wanted: &Wanted) {
-    if wanted.ttl.is_none() && wanted.grace.is_none() {
+/// A part whose lifetime the page gives has it instead of its own, if both are of one host: a page
+/// must not say how long others keep theirs.
+fn overrule(text: &Text, request: &Request<'_, '_>, route: &mut Route<'_>, wanted: &Wanted) {
+    let gives = wanted.ttl.is_some() || wanted.grace.is_some();
+    let own = || text.request.with(&text.budget.pages, |page| page.host() == request.host());
+    if !gives || !own() {
         return;
     }
     let mut policy = (**route.policy).clone();
@@ -260,7 +265,8 @@ async fn arrival(text: &Rc<Text>, wanted: &Wanted, from: usize) -> Arrived {
 
 async fn fetched(text: &Rc<Text>, part: &PartRequest, wanted: &Wanted) -> Result<Arrived, u16> {
     let pages = text.budget.pages.clone();
-    let obtained = part.with_later(&pages, async |request| obtain(request, wanted).await).await?;
+    let obtained =
+        part.with_later(&pages, async |request| obtain(text, request, wanted).await).await?;
     match obtained {
         Obtained::Stored(held) => match stored(text, part, held) {
             Ok(Looked::Segments(segments)) => Ok(Arrived::Segments(segments)),
@@ -277,9 +283,14 @@ enum Obtained {
 }
 
 /// The answer to the request of a part: see `http::flow`.
-async fn obtain(request: &Request<'_, '_>, wanted: &Wanted) -> Result<Obtained, u16> {
+async fn obtain(text: &Text, request: &Request<'_, '_>, wanted: &Wanted) -> Result<Obtained, u16> {
     let mut route = route(request).map_err(|Refusal(status, _)| status)?;
-    overrule(&mut route, wanted);
+    overrule(text, request, &mut route, wanted);
+    if let Some(rate) = route.policy.limit
+        && admittance::exceeds(request, rate).is_some()
+    {
+        return Err(429);
+    }
     // Interim answers to a part are nobody's.
     let interim = || fetch::interim().0;
     if route.way != Way::Lookup {
@@ -318,10 +329,16 @@ async fn arrived(text: &Rc<Text>, part: &PartRequest, reply: Reply) -> Result<Ar
     }
     let encoding = Encoding::of(field(&reply.answer.head, "content-encoding"));
     match reply.source {
-        Source::Template(template) => match nested(text, part, Content::Fetched(template)) {
-            Ok(segments) => Ok(Arrived::Segments(segments)),
-            Err(Missing) => Err(500),
-        },
+        Source::Template(template) => {
+            // One that is not stored is for this client.
+            if reply.answer.meta.is_none() {
+                text.budget.private.set(true);
+            }
+            match nested(text, part, Content::Fetched(template)) {
+                Ok(segments) => Ok(Arrived::Segments(segments)),
+                Err(Missing) => Err(500),
+            }
+        }
         Source::Follow(follower) if encoding == Encoding::Identity => Ok(Arrived::Follow(follower)),
         Source::Follow(follower) => {
             let most = text.budget.limits.size;
@@ -329,7 +346,10 @@ async fn arrived(text: &Rc<Text>, part: &PartRequest, reply: Reply) -> Result<Ar
             let piece = uncoded(encoding, &coded, most).ok_or(502_u16)?;
             Ok(Arrived::Segments(vec![Segment::Piece(piece)]))
         }
-        Source::Alone(body) => alone(*body, encoding, text.budget.limits.size).await,
+        Source::Alone(body) => {
+            text.budget.private.set(true);
+            alone(*body, encoding, text.budget.limits.size).await
+        }
         Source::Tunnel(..) => Err(502),
     }
 }

@@ -64,6 +64,11 @@ impl Session {
         self.forget(id);
     }
 
+    /// Memory of answers that are composed and not sent, besides the store's.
+    pub(super) fn composed(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.out.borrow().composed()).sum()
+    }
+
     /// Takes what the tasks have composed and consumed.
     pub(super) fn take_mail(&mut self, out: &mut Out) {
         for stream in self.mail.take() {

@@ -106,7 +106,10 @@ impl Conn {
         }
         session.take_mail(&mut buffers.out);
         let more = bodies && session.pump(&mut buffers.out);
-        let held = buffers.buf.capacity() + session.mail.unread() + session.codec.unfinished();
+        let held = buffers.buf.capacity()
+            + session.mail.unread()
+            + session.codec.unfinished()
+            + session.composed() as usize;
         if !socket.watch.receives(&worker.pages.shared.room, held) {
             session.leave(&mut buffers.out);
         }

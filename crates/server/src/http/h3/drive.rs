@@ -5,7 +5,7 @@ use std::{rc::Rc, time::Instant};
 use larder_proto::http3::{self, ConnectionError, ErrorCode};
 use quinn_proto::{Connection, ConnectionError as Lost, Dir, Event, VarInt};
 
-use super::{Session, var};
+use super::{CONNECTION_WINDOW, Open, Session, var};
 use crate::{
     clock::Ms,
     http::streams::Turn,
@@ -85,7 +85,6 @@ impl Session {
             self.ended(&ended, now)?;
         }
         self.tick(now);
-        self.peer.address = quic.remote_address();
         let (mut timing, mut scratch) =
             (worker.timing.take(), worker.h3.take().unwrap_or_default());
         let mut turn =
@@ -106,7 +105,7 @@ impl Session {
         worker.timing.set(timing);
         self.drain(quic, now)?;
         self.flush_control(quic)?;
-        self.account()?;
+        self.account(quic)?;
         self.rest(config, now)?;
         Ok(more
             || self.streams.iter().any(|open| open.readable && open.unread < super::BODY_WINDOW))
@@ -147,6 +146,7 @@ impl Session {
         self.worker.pages.counters.http3_connections.one();
         self.phase = Phase::Busy;
         self.open.watch().forgive();
+        self.before = received(quic);
         self.control = quic.streams().open(Dir::Uni);
         if self.control.is_none() {
             return Err(Some((ErrorCode::GENERAL_PROTOCOL_ERROR, "no stream for our settings")));
@@ -222,14 +222,24 @@ impl Session {
     }
 
     /// Counts the memory that the client makes the server hold.
-    fn account(&mut self) -> Result<(), Over> {
+    fn account(&mut self, quic: &Connection) -> Result<(), Over> {
         let incoming: usize = self.streams.iter().map(|open| open.incoming.memory()).sum();
-        let held = self.mail.unread() + incoming + self.held_by_quic() as usize;
+        let composed: u64 = self.streams.iter().map(Open::composed).sum();
+        let by_quic = self.held_by_quic() + self.unread_by_quic(quic);
+        let held = self.mail.unread() + incoming + (composed + by_quic) as usize;
         if self.open.watch().receives(&self.worker.pages.shared.room, held) {
             Ok(())
         } else {
             Err(Some((ErrorCode::EXCESSIVE_LOAD, "there is no memory")))
         }
+    }
+
+    /// About the bytes of streams that QUIC holds because others have to come before them, which it
+    /// does not tell: what was received since the handshake, less what was read, and less a head
+    /// for each datagram.
+    fn unread_by_quic(&self, quic: &Connection) -> u64 {
+        let unread = received(quic).saturating_sub(self.before + self.read);
+        unread.min(CONNECTION_WINDOW.into())
     }
 
     /// Sets the deadline of what is waited for.
@@ -266,7 +276,7 @@ impl Session {
             };
         }
         self.stall.release(stalled);
-        let has_begun = |open: &super::Open| open.answered || open.stream.is_some();
+        let has_begun = |open: &Open| open.answered || open.stream.is_some();
         if !self.streams.iter().all(has_begun) {
             self.phase = Phase::Head;
             watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
@@ -322,4 +332,11 @@ impl Session {
             }
         }
     }
+}
+
+/// Bytes received, without the heads of datagrams, or about that.
+pub(super) fn received(quic: &Connection) -> u64 {
+    const HEAD: u64 = 64;
+    let stats = quic.stats().udp_rx;
+    stats.bytes.saturating_sub(HEAD * stats.datagrams)
 }

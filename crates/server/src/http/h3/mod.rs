@@ -79,6 +79,9 @@ pub(crate) struct Session {
     next: u64,
     /// Requests on later streams are rejected.
     accept_until: u64,
+    /// Bytes received with the handshake, and bytes of streams read since.
+    before: u64,
+    read: u64,
     /// Streams whose answers the client has not acknowledged, with their bytes.
     unacknowledged: VecDeque<(u64, u64)>,
     stall: Stall,
@@ -128,6 +131,12 @@ impl Open {
             complete: false,
             blocked: false,
         }
+    }
+
+    /// Memory of what is composed, besides the store's.
+    fn composed(&self) -> u64 {
+        let composed = self.stream.as_ref().map_or(0, |stream| stream.out.borrow().composed());
+        composed + self.framed.composed()
     }
 
     /// Bytes of the answer that wait.
@@ -182,6 +191,8 @@ impl Service for Http3 {
             control_out: Vec::new(),
             next: 0,
             accept_until: u64::MAX,
+            before: 0,
+            read: 0,
             unacknowledged: VecDeque::new(),
             stall: Stall::default(),
             sent: 0,

@@ -136,6 +136,7 @@ impl Session {
                 return self.codec.reset(id);
             }
             let bytes = read.chunks.concat();
+            self.read += bytes.len() as u64;
             if !self.codec.receive(id, &bytes, read.end, &self.limits)? {
                 let code = var(ErrorCode::STREAM_CREATION_ERROR);
                 let _ = quic.recv_stream(stream_id(id)).stop(code);
@@ -169,6 +170,7 @@ impl Session {
         let last = read.chunks.len().saturating_sub(1);
         for (place, chunk) in read.chunks.iter().enumerate() {
             self.worker.pages.counters.bytes_in.add(chunk.len() as u64);
+            self.read += chunk.len() as u64;
             let end = read.end && place == last;
             if self.take(quic, open, turn, scratch, chunk, end)? == Next::Done {
                 return Ok(Next::Done);

@@ -11,8 +11,8 @@ use crate::page::ban::{How, Number, Term, Text, Wanted};
 const LENGTH: usize = 4096;
 /// Terms of an expression: each is looked at for every page stored.
 const TERMS: usize = 16;
-/// Bytes a compiled regular expression may take.
-const REGEX: usize = 1 << 20;
+/// Bytes a compiled regular expression may take: compiling one of this size takes milliseconds.
+const REGEX: usize = 256 << 10;
 
 /// Fault in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
