@@ -207,7 +207,9 @@ fn about_others(section: Section) -> &'static str {
         Section::Rule => {
             "A rule applies to a request that matches all its conditions. If several rules apply, \
              each key has the value of the first rule that sets it; then that of the site, then \
-             the default. The keys of [What becomes of requests](#what-becomes-of-requests) are \
+             the default. A path is compared as it was \
+             sent, and as most servers understand it (`/%61dmin//x/../` is `/admin/`): a rule that \
+             matches either applies. The keys of [What becomes of requests](#what-becomes-of-requests) are \
              its effects. At most 64 per site."
         }
         Section::Refresh => {

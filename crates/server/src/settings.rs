@@ -431,10 +431,22 @@ impl Site {
         std::iter::once(&self.origin).chain(of_rules)
     }
 
+    /// The rules that match, with their places. A path that servers may take for another one
+    /// ([`path::plain`]) matches where that one does, too: else a rule would be gone round.
+    pub fn matching(&self, request: &RequestView<'_>) -> impl Iterator<Item = (usize, &Rule)> {
+        let other = if self.rules.is_empty() { None } else { path::plain(request.path) };
+        let other = move |rule: &Rule| {
+            let other = other.as_deref().map(|path| RequestView { path, ..*request });
+            other.is_some_and(|other| rule.matcher.matches(&other))
+        };
+        let rules = self.rules.iter().enumerate();
+        rules.filter(move |(_, rule)| rule.matcher.matches(request) || other(rule))
+    }
+
     /// The policy for one request. Borrowed when no rule or a single rule matches (the hit path
     /// allocates nothing); several matching rules are merged into an owned one.
     pub fn policy(&self, request: &RequestView<'_>) -> Cow<'_, Arc<RulePolicy>> {
-        let mut matching = self.rules.iter().filter(|rule| rule.matcher.matches(request));
+        let mut matching = self.matching(request).map(|(_, rule)| rule);
         let Some(first) = matching.next() else { return Cow::Borrowed(&self.defaults) };
         let Some(second) = matching.next() else { return Cow::Borrowed(&first.alone) };
         let mut action = first.action.clone();

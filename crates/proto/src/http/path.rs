@@ -70,6 +70,33 @@ pub fn has_dot_segment(path: &[u8]) -> bool {
     false
 }
 
+/// The path that most servers make of a path without its query: escapes undone, slashes merged, dot
+/// segments resolved (RFC 3986 section 6.2.2). None: it is the same.
+pub fn plain(path: &str) -> Option<String> {
+    let odd = |pair: &[u8]| matches!(pair, [b'/', b'/' | b'.'] | [b'%', _]);
+    if !path.as_bytes().windows(2).any(odd) {
+        return None;
+    }
+    let decoded = percent_decoded(path.as_bytes());
+    let mut out = Vec::with_capacity(decoded.len());
+    let mut ends_in_slash = true;
+    for segment in decoded.split(|byte| *byte == b'/') {
+        ends_in_slash = matches!(segment, b"" | b"." | b"..");
+        match segment {
+            b"" | b"." => {}
+            b".." => out.truncate(out.iter().rposition(|byte| *byte == b'/').unwrap_or(0)),
+            segment => {
+                out.push(b'/');
+                out.extend_from_slice(segment);
+            }
+        }
+    }
+    if ends_in_slash {
+        out.push(b'/');
+    }
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
 /// Whether a path names a file or a directory below a root: a slash, and plain segments divided by
 /// slashes. A directory's name has no slash at its end; that of the root is empty.
 pub fn names_file(path: &[u8]) -> bool {
@@ -83,6 +110,29 @@ pub fn names_file(path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_paths() {
+        for same in ["", "/", "/a", "/a/b/", "/a.b/c..d", "*", "/a-b;c"] {
+            assert_eq!(plain(same), None, "{same}");
+        }
+        for (path, expected) in [
+            ("/%61dmin/x", "/admin/x"),
+            ("//admin///x", "/admin/x"),
+            ("/x/../admin/x", "/admin/x"),
+            ("/./admin/x/.", "/admin/x/"),
+            ("/x/%2e%2E/admin/x/..", "/admin/"),
+            ("/../../admin", "/admin"),
+            ("/x/..%2Fadmin", "/admin"),
+            ("/..", "/"),
+            ("/a%", "/a%"),
+            ("/%25%32%65", "/%2e"),
+            ("/.well-known/x", "/.well-known/x"),
+            ("/%ff", "/\u{fffd}"),
+        ] {
+            assert_eq!(plain(path).unwrap_or_else(|| path.to_owned()), expected, "{path}");
+        }
+    }
 
     #[test]
     fn escapes_are_undone() {

@@ -1,6 +1,6 @@
 //! Pages that are kept in compressed forms too, and the facts of a form.
 
-use super::{Policy, ResponseFacts, strip, vary};
+use super::{Policy, ResponseFacts, strip};
 use crate::http::cache_control::CacheControl;
 use crate::http::framing::content_length;
 use crate::page::Encoding;

@@ -126,14 +126,8 @@ fn rules(members: &mut Members, request: &Request<'_, '_>, route: &Route<'_>) {
     let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| head.fields.all(name).any(test);
     let method = if head.method == Method::Purge { "GET" } else { head.method.as_str() };
     let view = RequestView { method, path, any: &any };
-    let matching: Vec<String> = route
-        .site
-        .rules
-        .iter()
-        .zip(1..)
-        .filter(|(rule, _)| rule.matcher.matches(&view))
-        .map(|(_, number): (_, usize)| number.to_string())
-        .collect();
+    let matching: Vec<String> =
+        route.site.matching(&view).map(|(place, _)| (place + 1).to_string()).collect();
     members.raw("rules", &format!("({})", matching.join(" ")));
 }
 

@@ -30,7 +30,7 @@ pub type AnyField<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool + 'a
 pub struct RequestView<'a> {
     /// As sent; it is case-sensitive.
     pub method: &'a str,
-    /// Path without query, as sent (not percent-decoded).
+    /// Path without query, as sent, or as [`larder_proto::http::path::plain`] has it.
     pub path: &'a str,
     /// Its header fields.
     pub any: &'a AnyField<'a>,
