@@ -5,6 +5,7 @@
 //! the matching that belongs to them (hosts, globs, networks, rules), so that a request is resolved
 //! to its policy in one place.
 
+use larder_proto::http::path::plain;
 use std::{
     borrow::Cow,
     fmt,
@@ -432,9 +433,9 @@ impl Site {
     }
 
     /// The rules that match, with their places. A path that servers may take for another one
-    /// ([`path::plain`]) matches where that one does, too: else a rule would be gone round.
+    /// ([`plain`]) matches where that one does, too: else a rule would be gone round.
     pub fn matching(&self, request: &RequestView<'_>) -> impl Iterator<Item = (usize, &Rule)> {
-        let other = if self.rules.is_empty() { None } else { path::plain(request.path) };
+        let other = if self.rules.is_empty() { None } else { plain(request.path) };
         let other = move |rule: &Rule| {
             let other = other.as_deref().map(|path| RequestView { path, ..*request });
             other.is_some_and(|other| rule.matcher.matches(&other))
