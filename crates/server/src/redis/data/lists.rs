@@ -473,8 +473,7 @@ fn lpos_options(args: &Args<'_>) -> Outcome<Lpos> {
             return Err(SYNTAX.into());
         };
         let number = |error: &'static str| {
-            let number = parse_i64(value).ok_or(NOT_INTEGER)?;
-            u64::try_from(number).map_err(|_| error)
+            parse_i64(value).and_then(|number| u64::try_from(number).ok()).ok_or(error)
         };
         if args.is(at, "RANK") {
             rank = parse_i64(value).filter(|rank| *rank != i64::MIN).ok_or(NOT_INTEGER)?;
