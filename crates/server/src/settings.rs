@@ -5,7 +5,6 @@
 //! the matching that belongs to them (hosts, globs, networks, rules), so that a request is resolved
 //! to its policy in one place.
 
-use larder_proto::http::path::plain;
 use std::{
     borrow::Cow,
     fmt,
@@ -16,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use larder_proto::http::path::plain;
 pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{

@@ -291,6 +291,13 @@ impl Locks {
         Some(StripeGuard { guard, at })
     }
 
+    /// Locks for a write of one key, if nobody has it or waits for it. The caller may hold others.
+    pub(crate) fn try_write(&self, key: &[u8]) -> Option<StripeGuard<'_>> {
+        let at = stripe(key);
+        let guard = self.stripes[at].0.try_lock()?;
+        (!guard.kept && guard.queue.is_empty()).then_some(StripeGuard { guard, at })
+    }
+
     /// Locks for a moment without a write of this key in progress.
     pub(crate) fn moment(&self, key: &[u8]) -> impl Drop + '_ {
         self.stripes[stripe(key)].0.lock()

@@ -3,9 +3,9 @@
 //! A client waits in the queue of each of its keys, and its command stays in its receive buffer. A
 //! command that adds items to a list or sorted set serves the waiting clients at its end, in the
 //! order in which they came, while it still holds the key ([`serve`]): nobody sees the items in
-//! between, and a transaction serves them after its last command. A client that moves an element
-//! to another list (BLMOVE) is called instead, and its command runs again, because the other key is
-//! not held here.
+//! between, and a transaction serves them after its last command. For a client that moves an element
+//! to another list (BLMOVE) that key is taken too; if somebody else has it, the client is called
+//! instead, and its command runs again.
 //!
 //! A waiter's state is locked while an item is taken for it: it has the item, or it has timed out,
 //! was unblocked or has gone.
@@ -192,6 +192,7 @@ pub(crate) fn serve(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
 
 #[cold]
 fn serve_all(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
+    let mut held = Vec::new();
     loop {
         let ready = std::mem::take(&mut *face.ready.borrow_mut());
         if ready.is_empty() {
@@ -204,7 +205,7 @@ fn serve_all(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
             let mut ctx = Ctx::new(face, conn, now, out);
             (ctx.ns, ctx.db) = (*ns, face.shared.database(*ns).unwrap_or_default());
             for waiter in face.shared.waiting.of(*ns, key) {
-                if !serve_one(&mut ctx, key, &waiter) {
+                if !serve_one(&mut ctx, &face.shared, key, &waiter, &mut held) {
                     break;
                 }
             }

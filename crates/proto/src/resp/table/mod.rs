@@ -231,7 +231,8 @@ impl KeySpec {
             (ELSEWHERE, 0) => {
                 let number = parse_i64(args.get(begin)).and_then(|n| usize::try_from(n).ok());
                 let end = number.map_or(0, |number| (begin + 1).saturating_add(number));
-                (begin + 1..end.min(args.len())).collect()
+                // More than there are: the command is refused, and has none.
+                if end <= args.len() { (begin + 1..end).collect() } else { Vec::new() }
             }
             // SORT: of several destinations the last counts.
             (ELSEWHERE, _) if self.flags & key::OW != 0 => {

@@ -9,7 +9,7 @@ use larder_proto::resp::{
 use super::super::ctx::Ctx;
 use super::Run;
 use super::collection::{At, Tree};
-use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::random::pick;
 
 /// Most members drawn with repetition.
@@ -81,7 +81,7 @@ impl Ctx<'_> {
         head(self, left);
         let job = Drawing { kind, with_scores, repeats, left, at: 0, answer };
         self.steps_from(args, again, from, job, |ctx, args, job| {
-            let Some(coll) = ctx.open(args.get(1), job.kind)? else { return Ok(true) };
+            let Some(coll) = ctx.open(args.get(1), job.kind)? else { return Err(Refused::Lost) };
             if job.repeats {
                 for _ in 0..DRAWS.min(job.left) {
                     if let Some((member, score)) = coll.any()? {

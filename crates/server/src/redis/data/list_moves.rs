@@ -4,23 +4,25 @@ use larder_proto::resp::{Args, Reply, collection::Kind, number::parse_i64};
 
 use super::super::{
     ctx::{Class, Ctx},
+    locks::StripeGuard,
+    shared::Shared,
     waiting::Waiter,
 };
 use super::collection::{Side, shift};
-use super::errors::{Outcome, SYNTAX};
+use super::errors::{Outcome, SYNTAX, WRONG_TYPE};
 use super::lists::Popping;
 use super::timeout;
 use crate::clock::Ms;
 
 /// What a client waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Wish {
     /// BLPOP, BRPOP: the key and an element.
     Element(Side),
     /// BLMPOP: the key and at most so many elements.
     Elements(Side, u64),
-    /// BLMOVE: its command runs again.
-    Move,
+    /// BLMOVE: an element from this side, and at which end of which list it is put.
+    Move(Side, Side, Box<[u8]>),
     /// BZPOPMIN, BZPOPMAX: the key, a member and its score.
     Member { max: bool },
     /// BZMPOP: the key and at most so many members.
@@ -82,7 +84,10 @@ fn move_or_wait(
     let moved = move_now(ctx, args, take, put);
     match moved {
         Ok(false) if ctx.conn.in_exec => ctx.reply().null(),
-        Ok(false) => ctx.wait(vec![args.get(1).into()], Wish::Move, deadline),
+        Ok(false) => {
+            let wish = Wish::Move(take, put, args.get(2).into());
+            ctx.wait(vec![args.get(1).into()], wish, deadline);
+        }
         Ok(true) => {
             ctx.waits_no_more();
             // Others may wait behind this client: they come before those at the other list.
@@ -95,19 +100,11 @@ fn move_or_wait(
 
 /// Moves an element and answers it. False: there is none.
 fn move_now(ctx: &mut Ctx<'_>, args: &Args<'_>, take: Side, put: Side) -> Outcome<bool> {
-    let (from, to) = (args.get(1), args.get(2));
-    let moved = ctx.retry(|ctx| {
-        let Some(source) = ctx.open(from, Kind::List)? else { return Ok(Some(None)) };
-        let is_last = source.len() == 1 && from != to;
-        drop(source);
-        Ok(shift(ctx, (from, take), (to, put))?.map(|element| Some((element, is_last))))
-    })?;
-    let Some((element, is_last)) = moved else { return Ok(false) };
-    ctx.reply().bulk(&element);
-    let event = if put == Side::Left { "lpush" } else { "rpush" };
-    ctx.modified(Class::List, event, to);
-    ctx.popped(take, from, is_last);
-    Ok(true)
+    let moved = ctx.move_element((args.get(1), take), (args.get(2), put))?;
+    if let Some(element) = &moved {
+        ctx.reply().bulk(element);
+    }
+    Ok(moved.is_some())
 }
 
 /// BLPOP key [key ...] timeout
@@ -235,19 +232,42 @@ fn pop_first(
 /// Elements that a waiting client gets at once; it asks for the rest.
 const SERVED: u64 = 4096;
 
-/// Serves a client that waits for a list. False: nobody behind it can be served now.
-pub(super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) -> bool {
+/// Serves a client that waits for a list. False: nobody behind it can be served now. `held`: keys
+/// that are held until all clients are served.
+pub(super) fn serve<'s>(
+    ctx: &mut Ctx<'_>,
+    shared: &'s Shared,
+    key: &[u8],
+    waiter: &Waiter,
+    held: &mut Vec<StripeGuard<'s>>,
+) -> bool {
     let len = match ctx.open(key, Kind::List) {
         Ok(Some(list)) => list.len(),
         Ok(None) => return false,
         // Another type, for which others may wait.
         Err(_) => return true,
     };
-    let (side, most) = match waiter.wish {
-        // The other list is not held here.
-        Wish::Move => return !waiter.call(),
-        Wish::Element(side) => (side, 1),
-        Wish::Elements(side, most) => (side, most.min(len).min(SERVED)),
+    let (side, most) = match &waiter.wish {
+        Wish::Move(take, put, to) => {
+            if **to != *key {
+                match shared.locks.try_write(to) {
+                    Some(guard) => held.push(guard),
+                    // Its own command takes both keys in order.
+                    None => return !waiter.call(),
+                }
+            }
+            waiter.answer(|reply| {
+                match ctx.move_element((key, *take), (to, *put)) {
+                    Ok(Some(element)) => reply.bulk(&element),
+                    Ok(None) => return false,
+                    Err(_) => reply.error(WRONG_TYPE),
+                }
+                true
+            });
+            return true;
+        }
+        Wish::Element(side) => (*side, 1),
+        Wish::Elements(side, most) => (*side, (*most).min(len).min(SERVED)),
         Wish::Member { .. } | Wish::Members { .. } => return true,
     };
     waiter.answer(|reply| {
@@ -268,6 +288,25 @@ fn answer(reply: &mut Reply<'_>, key: &[u8], elements: &[Vec<u8>], many: bool) {
 }
 
 impl Ctx<'_> {
+    /// Moves an element from an end of a list to an end of another. None: there is none.
+    fn move_element(
+        &mut self,
+        (from, take): (&[u8], Side),
+        (to, put): (&[u8], Side),
+    ) -> Outcome<Option<Vec<u8>>> {
+        let moved = self.retry(|ctx| {
+            let Some(source) = ctx.open(from, Kind::List)? else { return Ok(Some(None)) };
+            let is_last = source.len() == 1 && from != to;
+            drop(source);
+            Ok(shift(ctx, (from, take), (to, put))?.map(|element| Some((element, is_last))))
+        })?;
+        let Some((element, is_last)) = moved else { return Ok(None) };
+        let event = if put == Side::Left { "lpush" } else { "rpush" };
+        self.modified(Class::List, event, to);
+        self.popped(take, from, is_last);
+        Ok(Some(element))
+    }
+
     fn take_elements(&mut self, key: &[u8], side: Side, most: u64) -> Outcome<Vec<Vec<u8>>> {
         let (elements, left) = self.retry(|ctx| {
             let mut elements = Vec::new();

@@ -8,7 +8,7 @@ use larder_proto::resp::{
 
 use super::super::ctx::{Class, Ctx};
 use super::collection::{At, Coll, Side, Tree, push_element};
-use super::errors::{NO_KEY, NOT_INTEGER, Outcome, SYNTAX};
+use super::errors::{NO_KEY, NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::parts::PART;
 use super::range::clamped;
 
@@ -140,7 +140,7 @@ impl Ctx<'_> {
         self.steps_from(args, again, from, popping, |ctx, args, popping| {
             let key = args.get(popping.key);
             let (side, at) = (popping.side, ctx.out.scratch().len());
-            let Some(mut list) = ctx.open(key, Kind::List)? else { return Ok(true) };
+            let Some(mut list) = ctx.open(key, Kind::List)? else { return Err(Refused::Lost) };
             let removed = take(ctx, &mut list, side, popping.left)?;
             let left = list.len();
             if list.commit(ctx)?.is_none() {
@@ -248,10 +248,12 @@ pub(super) fn lrange(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let begin = ctx.out.scratch().len();
         ctx.reply().array((to - from) as usize);
         ctx.steps_from(args, lrange, begin, (from, to), |ctx, args, (at, to)| {
-            let Some(list) = ctx.open(args.get(1), Kind::List)? else { return Ok(true) };
             if *at >= *to {
                 return Ok(true);
             }
+            let Some(list) = ctx.open(args.get(1), Kind::List)? else {
+                return Err(Refused::Lost);
+            };
             let found = list.locate(Tree::Main, At::Position(*at))?;
             let run = found.run.whole();
             let (skip, most) = ((*at - found.before) as usize, (*to - *at) as usize);
@@ -473,8 +475,7 @@ fn lpos_options(args: &Args<'_>) -> Outcome<Lpos> {
             return Err(SYNTAX.into());
         };
         let number = |error: &'static str| {
-            let number = parse_i64(value).ok_or(NOT_INTEGER)?;
-            u64::try_from(number).map_err(|_| error)
+            parse_i64(value).and_then(|number| u64::try_from(number).ok()).ok_or(error)
         };
         if args.is(at, "RANK") {
             rank = parse_i64(value).filter(|rank| *rank != i64::MIN).ok_or(NOT_INTEGER)?;

@@ -65,7 +65,7 @@ pub(super) use list_moves::Wish;
 pub(super) use parts::PART;
 pub(super) use sort::reads_others;
 
-use super::{ctx::Ctx, waiting::Waiter};
+use super::{ctx::Ctx, locks::StripeGuard, shared::Shared, waiting::Waiter};
 
 /// Handler of a command. Dispatch has checked the number of arguments.
 pub(crate) type Run = fn(&mut Ctx<'_>, &Args<'_>);
@@ -80,10 +80,19 @@ pub(crate) fn command(id: Id) -> Option<Run> {
         .or_else(|| on_sorted_sets(id))
 }
 
-/// Serves a client that waits for a key. False: nobody behind it can be served now.
-pub(super) fn serve_one(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) -> bool {
+/// Serves a client that waits for a key. False: nobody behind it can be served now. `held`: keys
+/// that are held until all clients are served.
+pub(super) fn serve_one<'s>(
+    ctx: &mut Ctx<'_>,
+    shared: &'s Shared,
+    key: &[u8],
+    waiter: &Waiter,
+    held: &mut Vec<StripeGuard<'s>>,
+) -> bool {
     match waiter.wish {
-        Wish::Element(_) | Wish::Elements(..) | Wish::Move => list_moves::serve(ctx, key, waiter),
+        Wish::Element(_) | Wish::Elements(..) | Wish::Move(..) => {
+            list_moves::serve(ctx, shared, key, waiter, held)
+        }
         Wish::Member { .. } | Wish::Members { .. } => zsets::serve(ctx, key, waiter),
     }
 }

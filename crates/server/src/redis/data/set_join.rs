@@ -13,6 +13,7 @@ use super::Run;
 use super::collection::{At, Tree};
 use super::errors::{Outcome, SYNTAX, refused};
 use crate::room::{Held, Place};
+use larder_store::PutError;
 
 /// Members stored in a step.
 const MEMBERS: usize = 64;
@@ -145,7 +146,7 @@ fn join(
             }
             job.collect(ctx, args)?;
             if !job.held.resize(job.bytes) {
-                return Err(refused(larder_store::PutError::Full, b""));
+                return Err(refused(PutError::Full, b""));
             }
             if job.is_whole && job.target == Target::Answer {
                 ctx.reply().set(job.found.len());
@@ -243,7 +244,8 @@ impl Join {
         let done = ctx.retry(|ctx| {
             let mut set = match self.stored {
                 0 => ctx.new_coll(key, Kind::Set, ctx.look(key)),
-                _ => ctx.open_or_new(key, Kind::Set)?,
+                // What is stored so far was evicted: the rest must not pass for all.
+                _ => ctx.open(key, Kind::Set)?.ok_or_else(|| refused(PutError::Full, key))?,
             };
             if self.stored == 0 {
                 set.forget_expiry();

@@ -11,7 +11,7 @@ use larder_proto::resp::{
 use super::super::ctx::{Class, Ctx};
 use super::collection::{At, Tree};
 use super::drawing::drawn;
-use super::errors::{Outcome, SYNTAX};
+use super::errors::{Outcome, Refused, SYNTAX};
 use super::walk::{BAD_CURSOR, Options};
 
 /// Members between two checks of the clock.
@@ -110,8 +110,11 @@ pub(super) fn smembers(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let len = ctx.open_to_read(args.get(1), Kind::Set)?.map_or(0, |set| set.len());
         let from = ctx.out.scratch().len();
         ctx.reply().set(len as usize);
-        ctx.steps_from(args, smembers, from, 0, |ctx, args, at| {
-            let Some(set) = ctx.open(args.get(1), Kind::Set)? else { return Ok(true) };
+        ctx.steps_from(args, smembers, from, (0, len == 0), |ctx, args, (at, is_empty)| {
+            let Some(set) = ctx.open(args.get(1), Kind::Set)? else {
+                // It was there when the number of its members was answered.
+                return if *is_empty { Ok(true) } else { Err(Refused::Lost) };
+            };
             let found = set.locate(Tree::Main, At::Position(*at))?;
             for item in Items::new(Shape::Bare, &found.run.whole()) {
                 ctx.reply().bulk(item?.bytes);
@@ -186,8 +189,11 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             if *left > 0 {
                 let popped = take(ctx, args.get(1), (*left).min(MEMBERS as u64))?;
                 popped.iter().for_each(|member| ctx.reply().bulk(member));
+                if popped.is_empty() {
+                    return Err(Refused::Lost);
+                }
                 *left -= popped.len() as u64;
-                return Ok(popped.is_empty());
+                return Ok(*left == 0);
             }
             Ok(true)
         });

@@ -288,7 +288,8 @@ impl Sorting {
         let done = ctx.retry(|ctx| {
             let mut list = match self.stored {
                 0 => ctx.new_coll(key, Kind::List, ctx.look(key)),
-                _ => ctx.open_or_new(key, Kind::List)?,
+                // What is stored so far was evicted: the rest must not pass for all.
+                _ => ctx.open(key, Kind::List)?.ok_or_else(|| refused(PutError::Full, key))?,
             };
             if self.stored == 0 {
                 list.forget_expiry();

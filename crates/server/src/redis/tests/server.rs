@@ -118,7 +118,7 @@ fn every_command_of_the_table_has_a_function() {
 fn unsupported_commands_answer_so() {
     let mut client = TestClient::new(&face());
     for (line, part) in [
-        ("lpush l 1", "no lists"),
+        ("xadd s * f v", "no streams"),
         ("eval 'return 1' 0", "no scripts"),
         ("bgsave", "in memory only"),
         ("debug sleep 1", "DEBUG SLEEP is not allowed"),

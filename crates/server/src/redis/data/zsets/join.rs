@@ -420,7 +420,8 @@ fn store_some(
     let done = ctx.retry(|ctx| {
         let mut set = match *stored {
             0 => ctx.new_coll(key, Kind::SortedSet, ctx.look(key)),
-            _ => ctx.open_or_new(key, Kind::SortedSet)?,
+            // What is stored so far was evicted: the rest must not pass for all.
+            _ => ctx.open(key, Kind::SortedSet)?.ok_or_else(|| refused(PutError::Full, key))?,
         };
         if *stored == 0 {
             set.forget_expiry();

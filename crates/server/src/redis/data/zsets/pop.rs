@@ -6,7 +6,7 @@ use super::super::super::{
     ctx::{Class, Ctx},
     waiting::Waiter,
 };
-use super::super::errors::{Outcome, SYNTAX};
+use super::super::errors::{Outcome, Refused, SYNTAX};
 use super::super::list_moves::{Wish, count_option, numbered};
 use super::super::{Run, timeout};
 use super::{PAIRS, answer, answer_head};
@@ -67,7 +67,7 @@ impl Ctx<'_> {
             let key = args.get(popping.key);
             let most = popping.left.min(PAIRS as u64);
             let Some((members, left)) = ctx.take_members(key, popping.max, most)? else {
-                return Ok(true);
+                return Err(Refused::Lost);
             };
             for (member, score) in &members {
                 if popping.nested {
@@ -237,7 +237,7 @@ pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) ->
     let (max, most) = match waiter.wish {
         Wish::Member { max } => (max, 1),
         Wish::Members { max, most } => (max, most.min(SERVED)),
-        Wish::Element(_) | Wish::Elements(..) | Wish::Move => return true,
+        Wish::Element(_) | Wish::Elements(..) | Wish::Move(..) => return true,
     };
     waiter.answer(|reply| {
         let Ok(Some((members, left))) = ctx.take_members(key, max, most) else { return false };

@@ -10,7 +10,7 @@ use larder_proto::resp::{
 
 use super::super::super::ctx::{Class, Ctx};
 use super::super::collection::{At, Coll, Tree};
-use super::super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::super::{Run, range::clamped};
 use super::{PAIRS, answer, answer_head};
 
@@ -247,10 +247,12 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, fixed: (Option<By>, Opti
         let listing = Listing { positions, reverse, with_scores };
         ctx.steps_from(args, again, from, listing, |ctx, args, listing| {
             let Range { start, end } = listing.positions;
-            let Some(set) = ctx.open(args.get(1), Kind::SortedSet)? else { return Ok(true) };
             if start >= end {
                 return Ok(true);
             }
+            let Some(set) = ctx.open(args.get(1), Kind::SortedSet)? else {
+                return Err(Refused::Lost);
+            };
             let at = if listing.reverse { end - 1 } else { start };
             let found = set.locate(Tree::Main, At::Position(at))?;
             let run = found.run.whole();
