@@ -1,7 +1,7 @@
 //! The text for Prometheus and the conventions of the table.
 
 use crate::{
-    App, Certificate, Counts, Format, Histogram, Http, Latencies, Namespace, Objects, Origin,
+    App, Certificate, Counts, Disk, Format, Histogram, Http, Latencies, Namespace, Objects, Origin,
     Outcome, Recorder, Remote, RemoteServer, Site, Snapshot, Spans, prometheus,
     table::{self, Kind},
     text::Seconds,
@@ -44,6 +44,7 @@ fn full() -> Snapshot {
     let mut snapshot = Snapshot {
         http: Some(http),
         memcached: Some(Objects { commands: one("get"), ..Objects::default() }),
+        disk: Some(Disk::default()),
         remote: Some(Remote { servers: vec![server], events: one("leases"), ..Remote::default() }),
         compression: Some(crate::Compression::default()),
         certificates: vec![Certificate { name: "a.example".to_owned(), ..Certificate::default() }],

@@ -73,7 +73,7 @@ impl Lookups {
             }
             (Step::Serve(held, served), None) => {
                 let tier = self.tier.take();
-                let served = tier.map_or(served, |tier| served.from_tier(tier == Again::Remote));
+                let served = tier.map_or(served, |tier| served.by_tier(tier == Again::Remote));
                 Step::Serve(held, served)
             }
             (step, _) => step,

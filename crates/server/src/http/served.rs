@@ -57,7 +57,7 @@ impl Served {
     }
 
     /// It came from the fleet just now, or else from the disk.
-    pub(crate) fn from_tier(self, fleet: bool) -> Self {
+    pub(crate) fn by_tier(self, fleet: bool) -> Self {
         let how = if fleet { How::Fleet } else { How::Disk };
         Self { how: if self.how == How::Fresh { how } else { self.how }, ..self }
     }

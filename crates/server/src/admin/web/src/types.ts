@@ -34,6 +34,8 @@ export type Snapshot = {
     memcached: Objects | null,
     /** The Redis face. */
     redis: Objects | null,
+    /** The disk tier. */
+    disk: Disk | null,
     /** The remote tier. */
     remote: Remote | null,
     /** How late workers handle a timer: the waiting time of all ready work. */
