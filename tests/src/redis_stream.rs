@@ -2,6 +2,8 @@
 //! options, on few keys, so that types clash and options meet what they ask for; some of them
 //! broken.
 
+mod collections;
+
 use crate::memcache_stream::Dice;
 
 /// Commands by shape. A word in braces is drawn (see `draw`), `[a|b]` is one of them or nothing,
@@ -124,17 +126,23 @@ pub struct Stream {
     /// Values of up to 64 bytes only: Redis keeps the order of small hashes, and forgets that of
     /// others.
     small: bool,
+    shapes: &'static [&'static str],
 }
 
 impl Stream {
     /// The same seed and time give the same commands.
     pub fn new(seed: u64, now: u64, small: bool) -> Stream {
-        Stream { dice: Dice::new(seed), now, small }
+        Stream { dice: Dice::new(seed), now, small, shapes: SHAPES }
+    }
+
+    /// Commands on lists, sets and sorted sets; not `small`: of some thousands of items.
+    pub fn of_collections(seed: u64, now: u64, small: bool) -> Stream {
+        Stream { shapes: collections::SHAPES, ..Stream::new(seed, now, small) }
     }
 
     /// The next command.
     pub fn next_command(&mut self) -> Words {
-        let shape = self.dice.one(SHAPES);
+        let shape = self.dice.one(self.shapes);
         let mut words = Words::new();
         for part in shape.split(' ') {
             self.part(part, &mut words);
@@ -189,6 +197,9 @@ impl Stream {
     }
 
     fn word(&mut self, word: &str, words: &mut Words) {
+        if self.collection_word(word, words) {
+            return;
+        }
         let drawn = match word {
             "{kv}" => {
                 let key = self.key(b'k');

@@ -319,3 +319,63 @@ fn an_unknown_coding_is_a_mistake() {
     assert!(!status.success());
     assert!(format!("{out}{err}").contains("gzip"), "{out}{err}");
 }
+
+/// An origin that codes whatever it is asked for: who cannot read that gets it uncoded.
+#[test]
+fn a_coding_that_a_client_cannot_read_is_undone() {
+    let gzip = |text: &str| {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut out, text.as_bytes()).unwrap();
+        out.finish().unwrap()
+    };
+    let origin = Origin::start(move |seen, reply| {
+        let control = match seen.path() {
+            "/kept" => "Cache-Control: max-age=60",
+            "/transformed" => "Cache-Control: max-age=60, no-transform",
+            _ => "Cache-Control: no-store",
+        };
+        let fields =
+            [control, "Content-Type: text/html", "Content-Encoding: gzip", "ETag: \"one\""];
+        match seen.path() {
+            "/bomb" => reply.ok(&fields, gzip(&"0".repeat(9 << 20))),
+            "/damaged" => reply.ok(&fields, "no gzip"),
+            _ => reply.ok(&fields, gzip(&page(&seen.target))),
+        };
+    });
+    let larder = Larder::site(&origin.url(), SITE);
+    for target in ["/kept", "/passed"] {
+        for _ in 0..2 {
+            let plain = accepting(&larder, target, "identity");
+            assert_eq!(plain.get("content-encoding"), None, "{target}");
+            assert_eq!(plain.body, page(target).as_bytes());
+            assert_eq!(plain.get("etag"), Some("W/\"one\""));
+        }
+    }
+    assert_eq!(origin.count_of("/kept"), 1);
+    // A client that reads it gets it as it came.
+    let coded = accepting(&larder, "/passed", "gzip");
+    assert_eq!((coded.get("content-encoding"), coded.get("etag")), (Some("gzip"), Some("\"one\"")));
+    for target in ["/transformed", "/bomb", "/damaged"] {
+        let answer = accepting(&larder, target, "identity");
+        assert_eq!(answer.get("content-encoding"), Some("gzip"), "{target}");
+    }
+}
+
+#[test]
+fn published_pages_are_compressed() {
+    let origin = Origin::serving(&[], "");
+    let larder = Larder::with_config(&format!(
+        "[[site]]\norigin = \"{}\"\n{SITE}\n[admin]\nlisten = [\"127.0.0.1:0\"]\n",
+        origin.url()
+    ));
+    let admin = Admin::of(&larder);
+    let url = "/api/v1/pages?url=http://site.test/published.html";
+    assert_eq!(admin.order("PUT", url, &page("/published")).status, 201);
+    let answer = coded(&larder, "/published.html", "br");
+    assert_eq!(decoded(&answer), page("/published").as_bytes());
+    assert_eq!(
+        accepting(&larder, "/published.html", "identity").body,
+        page("/published").as_bytes()
+    );
+    assert_eq!(origin.count(), 0);
+}

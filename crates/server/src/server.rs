@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use larder_store::Store;
+use larder_store::{Cursor, Store};
 use tokio::sync::mpsc;
 
 pub use self::reload::ReloadError;
@@ -29,7 +29,7 @@ use crate::{
     acme::Acme,
     admin::{self, Admin, AdminView},
     app::Apps,
-    clock::Clock,
+    clock::{Clock, Ms},
     counters::Counters,
     disk::Tier,
     measure::{Parts, Registry},
@@ -42,7 +42,7 @@ use crate::{
     },
     redis, remote, request,
     room::Room,
-    settings::{AdminSettings, Certificate, Settings},
+    settings::{AdminSettings, Certificate, PARTS, Settings},
     trace::Tracing,
     worker::{self, Command, Start, StartFace, StartHttp},
 };
@@ -53,6 +53,10 @@ const COMMANDS: usize = 16;
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 /// Milliseconds between two looks at the states of the process.
 const LOOK: u64 = 1000;
+
+/// Places of the store looked at in a search for parts of collections that are gone, and the most
+/// searches at once.
+const REAP: (usize, usize) = (16 << 10, 16);
 
 /// The remedy for an address that cannot be used.
 fn hint(kind: io::ErrorKind) -> &'static str {
@@ -301,11 +305,12 @@ impl Server {
         let (store, clock) = (self.store, self.worker_shared.clock);
         let registry = self.registry.clone();
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
-            let mut looked = clock.now();
+            let (mut looked, mut cursor) = (clock.now(), Cursor::START);
             loop {
                 std::thread::sleep(SWEEP.0);
                 let now = clock.now();
                 store.sweep(now, SWEEP.1);
+                cursor = reap(store, cursor, now);
                 if now.saturating_sub(looked) >= LOOK {
                     looked = now;
                     registry.look();
@@ -431,3 +436,19 @@ fn open_log(settings: &Settings) -> Result<Option<Arc<Logger>>, StartError> {
 
 #[cfg(test)]
 mod tests;
+
+/// Frees parts of Redis's collections that are gone: a slice of a walk over the store, more slices
+/// while there is much to free. Returns where to go on.
+fn reap(store: &Store, mut cursor: Cursor, now: Ms) -> Cursor {
+    if store.stats(PARTS).items == 0 {
+        return Cursor::START;
+    }
+    for _ in 0..REAP.1 {
+        let (next, removed) = store.reap(cursor, REAP.0, now);
+        cursor = next.unwrap_or(Cursor::START);
+        if removed == 0 {
+            break;
+        }
+    }
+    cursor
+}

@@ -221,7 +221,7 @@ impl Settings {
     }
 
     /// The namespaces of the store by face, with their shares of the memory.
-    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 4] {
+    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 5] {
         let (memcached, redis) = (self.memcached.as_ref(), self.redis.as_ref());
         let group = |name, numbers, served, share| NamespaceGroup { name, numbers, served, share };
         [
@@ -234,21 +234,30 @@ impl Settings {
             ),
             group(
                 "redis",
-                2..=17,
+                2..=18,
                 redis.is_some(),
                 redis.map_or(Share::default(), |face| face.share),
             ),
-            group("compressed", 18..=18, self.compresses(), Share::default()),
+            group("compressed", 19..=19, self.compresses(), Share::default()),
+            group("slices", 20..=20, self.slices(), Share::default()),
         ]
+    }
+
+    /// The policies of all sites and rules.
+    fn policies(&self) -> impl Iterator<Item = &Arc<RulePolicy>> {
+        self.sites
+            .iter()
+            .flat_map(|site| site.rules.iter().map(|rule| &rule.alone).chain([&site.defaults]))
+    }
+
+    /// Whether some pages are kept in slices.
+    fn slices(&self) -> bool {
+        self.policies().any(|policy| policy.slice.is_some())
     }
 
     /// Whether some pages are kept in compressed forms too.
     pub(crate) fn compresses(&self) -> bool {
-        let mut policies = self
-            .sites
-            .iter()
-            .flat_map(|site| site.rules.iter().map(|rule| &rule.alone).chain([&site.defaults]));
-        policies.any(|policy| !policy.cache.compress.is_empty())
+        self.policies().any(|policy| !policy.cache.compress.is_empty())
     }
 
     /// Bytes of the store: the memory without the files.
@@ -259,6 +268,9 @@ impl Settings {
 
 /// The most files of one worker's cache of large pages.
 pub(crate) const SENDFILE_CACHE_FILES: usize = 256;
+
+/// The namespace of parts of Redis's collections: the last one of the Redis group.
+pub(crate) const PARTS: larder_store::Namespace = larder_store::Namespace(18);
 
 /// The namespaces of one face.
 pub(crate) struct NamespaceGroup {

@@ -228,8 +228,13 @@ impl Store {
     }
 
     /// Queue and changing word of a record that is kept; `None` if it is dropped.
-    fn fate(&self, record: &Record<'_>, kind: Kind, why: Why) -> Option<(Kind, u32)> {
+    fn fate(&self, record: &Record<'_>, kind: Kind, why: Why, now: Ms) -> Option<(Kind, u32)> {
         let word = record.word();
+        if let Why::Evict(pressure) | Why::Trim(pressure, _) = why
+            && let Some(stays) = self.owner_stays(record, kind, pressure, now)
+        {
+            return stays.then(|| (Kind::Main, word.with_frequency(0)));
+        }
         match (why, self.options.policy, kind) {
             (Why::Compact, _, _) => Some((kind, word.0)),
             (Why::Trim(_, coming), _, _)
@@ -272,7 +277,7 @@ impl Store {
         now: Ms,
     ) -> Settled {
         let linked = |_: &_, _, loc| if loc == record.loc() { Seen::Yes(()) } else { Seen::No };
-        let fate = self.fate(record, kind, why).filter(|_| !self.outdated(record, now));
+        let fate = self.fate(record, kind, why, now).filter(|_| !self.outdated(record, now));
         let fate = fate.filter(|_| self.index.find(&self.segments, hash, linked).is_some());
         // Space first: nothing is reserved under a stripe's lock.
         let draft = fate.map(|(to, word)| (to, record.draft(word, self.roomy())));

@@ -13,6 +13,7 @@
 //! | `queues.rs`, `evict.rs`, `ghost.rs` | which segment is evicted next, and which entries stay |
 //! | `shares.rs` | floors and ceilings for groups of namespaces |
 //! | `reclaim.rs` | memory without eviction |
+//! | `parts.rs` | entries that belong to another entry |
 //! | `loan.rs` | memory lent to callers that keep as many bytes elsewhere |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
@@ -83,6 +84,8 @@ mod observe;
 #[cfg(not(loom))]
 mod over;
 #[cfg(not(loom))]
+mod parts;
+#[cfg(not(loom))]
 mod queues;
 #[cfg(not(loom))]
 mod reclaim;
@@ -125,6 +128,8 @@ pub use hint::Hint;
 pub use loan::Loan;
 #[cfg(not(loom))]
 pub use over::Over;
+#[cfg(not(loom))]
+pub use parts::Owner;
 #[cfg(not(loom))]
 pub use store::Store;
 #[cfg(not(loom))]

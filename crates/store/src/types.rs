@@ -67,6 +67,8 @@ pub struct Options {
     pub shares: Vec<Share>,
     /// May live entries be dropped to make room? If not, a full store answers [`PutError::Full`].
     pub evict: bool,
+    /// The namespace of parts of other entries ([`crate::Owner`]); `None`: there are none.
+    pub parts: Option<Namespace>,
 }
 
 impl Default for Options {
@@ -80,6 +82,7 @@ impl Default for Options {
             threads: 2,
             shares: Vec::new(),
             evict: true,
+            parts: None,
         }
     }
 }

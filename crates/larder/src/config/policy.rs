@@ -10,6 +10,9 @@ use larder_server::settings::{
 
 use super::{disk, item::default_items, options::Section, problem::Location, reader::Values};
 
+/// Smallest slice, in bytes: each is a request to the origin, and a record in memory.
+const LEAST_SLICE: u64 = 64 << 10;
+
 /// The defaults of the table of options, as a policy.
 pub(super) fn of_the_table() -> RulePolicy {
     let mut values = Values::empty(Section::Rule, Location::Whole);
@@ -37,6 +40,9 @@ pub(super) fn action(values: &Values) -> RuleAction {
         limit: values.maybe("limit").map(Some),
         max_object: values.maybe("max_object"),
         disk: values.maybe::<String>("disk").as_deref().map(disk::disk_use),
+        slice: values
+            .maybe("slice")
+            .map(|bytes: u64| (bytes > 0).then_some(bytes.max(LEAST_SLICE))),
         parts: PartsAction {
             credentials: values.maybe("esi_credentials"),
             comment: values.maybe::<String>("esi_error").map(|word| word == "comment"),

@@ -119,12 +119,16 @@ impl PageFlags {
     /// The page names parts of which it is made (ESI). Its body is followed by the plan of its
     /// markup, from [`Meta::nonce`] on.
     pub const ESI: Self = Self(16384);
+    /// The content lies in slices of its own; its length is [`Meta::nonce`].
+    pub const SLICED: Self = Self(32768);
+    /// The bytes of the record are not those of the content.
+    pub const OTHER_BYTES: Self = Self(16384 | 32768);
     /// The answer is made of more than the page alone.
-    pub const COMPOSED: Self = Self(8192 | 16384);
+    pub const COMPOSED: Self = Self(8192 | 16384 | 32768);
     /// Never written to the disk: by rule, or because it is stored despite `private` or `no-store`.
     pub const NO_DISK: Self = Self(65536);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(0x1_7FFF);
+    pub const ALL: Self = Self(0x1_FFFF);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 
@@ -146,6 +150,11 @@ impl PageFlags {
     /// This set without the bits of `other`.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+
+    /// The bits that both sets have.
+    pub const fn only(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// `self` with the bits of `other` when `on`.
@@ -205,7 +214,8 @@ pub struct Meta {
     /// Set when the body is a part of the representation.
     pub partial: Option<Partial>,
     /// Vary marker: part of the key of every variant below it, so that a new marker orphans the old
-    /// variants. With [`PageFlags::ESI`]: length of the page in bytes, behind which its plan lies.
+    /// variants. With [`PageFlags::ESI`]: length of the page in bytes, behind which its plan lies;
+    /// with [`PageFlags::SLICED`]: that of its content.
     pub nonce: u64,
     /// When the page was softly purged, 0 when it was not; with [`PageFlags::COPY`] it may be in
     /// the future. The store's stale mark has no time: set this field to the current time on the

@@ -11,12 +11,14 @@
 //! | `float.rs`, `big.rs` | INCRBYFLOAT's arithmetic |
 //! | `glob.rs` | patterns |
 //! | `hash.rs` | a hash in one value |
+//! | `collection/` | lists, sets and sorted sets as records |
 //! | `table/` | the table of commands |
 
 mod ahead;
 mod args;
 mod big;
 pub mod client;
+pub mod collection;
 mod decode;
 pub mod float;
 pub mod glob;

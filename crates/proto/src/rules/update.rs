@@ -121,13 +121,13 @@ fn renew(
         let lifetime =
             judge(req, &facts, policy, page.meta.partial).map_err(NotFreshened::NotStorable)?;
         let authorised = page.meta.flags.any(PageFlags::AUTHORIZED);
-        // The bytes are the same: they have a plan, or none.
-        let has_plan = page.meta.flags.any(PageFlags::ESI);
-        let nonce = if has_plan { page.meta.nonce } else { 0 };
+        // The bytes are the same: they have a plan, or lie in slices, or neither.
+        let kind = page.meta.flags.only(PageFlags::OTHER_BYTES);
+        let special = kind != PageFlags::empty();
+        let nonce = if special { page.meta.nonce } else { 0 };
         let meta = Meta { encoding: page.meta.encoding, nonce, ..lifetime.meta(&facts) };
         let flags = meta.flags.with_if(PageFlags::AUTHORIZED, authorised);
-        let flags =
-            if has_plan { flags.without(PageFlags::COMPOSED).with(PageFlags::ESI) } else { flags };
+        let flags = if special { flags.without(PageFlags::COMPOSED).with(kind) } else { flags };
         Ok(Freshened {
             meta: Meta { flags, ..meta },
             head: stored_head(&facts, reason.trim_end(), policy),

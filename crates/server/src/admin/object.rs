@@ -216,8 +216,10 @@ fn lines(head: &[u8]) -> Vec<String> {
 /// The stored body as a download: a browser must not show it as a page of this server.
 fn body(entry: Entry<'static>) -> Option<Response> {
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
-    let (at, end) = (page.body_at as u64, page.body_at as u64 + page.content_len());
-    let length = page.content_len();
+    // The content of a page in slices is not in its record.
+    let sliced = page.meta.flags.any(PageFlags::SLICED);
+    let length = if sliced { 0 } else { page.content_len() };
+    let (at, end) = (page.body_at as u64, page.body_at as u64 + length);
     let mut response = Response::new(Body::new(Stored { entry, at, end }));
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -15,7 +15,7 @@ use axum::{
 use larder_proto::{
     http::{CacheControl, Fields, Header, date, key},
     page::{Meta, PageFlags, Verify, view},
-    rules::{Lifetime, ResponseFacts, strip},
+    rules::{Lifetime, ResponseFacts, compress, strip},
 };
 use larder_store::{EntryInfo, MAX_TAGS, PutError};
 use serde::Deserialize;
@@ -186,9 +186,11 @@ fn draft(
         partial: None,
     };
     let stored = strip::stored_head(&facts, "OK", &policy.cache);
+    let flags = PageFlags::IMMUTABLE
+        .with_if(PageFlags::COMPRESSIBLE, compress::compressible(&facts, &policy.cache));
     Ok(PageDraft {
         key: place.key(),
-        meta: Meta { flags: PageFlags::IMMUTABLE, ..lifetime.meta(&facts) },
+        meta: Meta { flags, ..lifetime.meta(&facts) },
         head: stored.head,
         withheld: stored.withheld,
         etag: fields.get("etag").map(<[u8]>::to_vec),

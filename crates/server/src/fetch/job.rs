@@ -8,7 +8,10 @@
 use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{Fields, OwnedHead, RequestHead, Version, framing::content_length as content_length_of},
+    http::{
+        Codings, Fields, OwnedHead, RequestHead, Version,
+        framing::content_length as content_length_of,
+    },
     page::{PageFlags, Verify, view},
     rules::{
         ErrorCause, Esi, Forward, HeadUpdate, RequestView, ResponseFacts, esi, head_update, strip,
@@ -20,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     access_log::Hierarchy,
     fetch::{
-        FetchResult, Reply, Source, disk, mend, store, template,
+        FetchResult, Reply, Source, disk, mend, slice, store, template, uncoded,
         verdict::{Verdict, judge},
     },
     origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
@@ -64,6 +67,8 @@ pub(crate) struct Keep {
     pub(crate) site: String,
     /// The origin was sent the client's range.
     pub(crate) ranged: bool,
+    /// The origin was sent the range of this slice.
+    pub(crate) slice: Option<slice::Wanted>,
     /// The request has cookies that count: its answer is not stored with a lifetime that the site
     /// did not give.
     pub(crate) cookies: bool,
@@ -103,6 +108,8 @@ pub(crate) struct Job {
     pub(crate) client: Option<Client>,
     /// Address of the client that asked first.
     pub(crate) address: IpAddr,
+    /// The codings that it reads.
+    pub(crate) accepted: Codings,
     /// None: past the cache.
     pub(crate) keep: Option<Keep>,
     pub(crate) policy: Arc<RulePolicy>,
@@ -138,6 +145,9 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let now = job.pages.clock.now();
     let mut response = response;
     let mut spelled = spell(&job, &response);
+    if let Err(why) = uncoded::undo(&job, &mut response, &mut spelled).await {
+        return job.fail(ErrorCause::Disconnected, why);
+    }
     let template = match template::collect(&job, &mut response, &mut spelled, now).await {
         Ok(template) => template,
         Err(why) => return job.fail(ErrorCause::Disconnected, why),
@@ -153,6 +163,12 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     if response.body.close_delimited() {
         job.pages.counters.unframed.one();
     }
+    if let Some(keep) = job.keep.as_ref().filter(|keep| keep.slice.is_some()) {
+        let ranged = keep.with_request(|head| head.known.range().is_some());
+        if facts.status == 206 || (facts.status == 416 && !ranged) {
+            return slice::first(job, response, &facts).await;
+        }
+    }
     let verdict = match &job.keep {
         None => Verdict::PassOn(None),
         Some(keep) => keep.with_request(|head| judge(keep, head, &facts, &response.body)),
@@ -163,7 +179,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     }
     match (verdict, template) {
         (Verdict::Store(lifetime), Some(template)) => {
-            return store::template(job, response, &facts, lifetime, template).await;
+            return template::store(job, response, &facts, lifetime, template).await;
         }
         (Verdict::PassOn(why), Some(template)) => {
             return template::pass_on(job, response, &facts, why, template).await;

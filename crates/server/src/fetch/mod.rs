@@ -10,13 +10,16 @@ mod job;
 mod mend;
 mod outgoing;
 mod remote;
+mod slice;
 mod store;
 mod target;
 mod template;
+mod uncoded;
 mod verdict;
 
 use std::{rc::Rc, sync::Arc};
 
+pub(crate) use slice::{Map, NoSlice, Slice, slice};
 pub(crate) use template::Template;
 
 use larder_proto::{
@@ -81,6 +84,8 @@ pub(crate) struct Plan {
     pub(crate) whole: bool,
     /// The disk may have what is wanted.
     pub(crate) disk: bool,
+    /// It may be fetched in slices.
+    pub(crate) slice: bool,
 }
 
 impl Plan {
@@ -89,7 +94,17 @@ impl Plan {
             matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
         // The disk has nothing newer than the page that is held.
         let disk = fleet && held.is_none();
-        Self { why, held, variant, solo: false, store: true, fleet, whole: false, disk }
+        Self {
+            why,
+            held,
+            variant,
+            solo: false,
+            store: true,
+            fleet,
+            whole: false,
+            slice: true,
+            disk,
+        }
     }
 }
 
@@ -139,12 +154,18 @@ pub(crate) async fn fetch(
 ) -> FetchResult {
     let mut plan = plan;
     // A part of a page is put together of parts as the whole is.
-    plan.whole |= route.policy.cache.esi == Esi::Always || plan.held.as_ref().is_some_and(is_made);
+    plan.whole |=
+        route.policy.cache.esi == Esi::Always || plan.held.as_ref().is_some_and(is(PageFlags::ESI));
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
     plan.disk &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
-    let solo = plan.solo || !(joins(request, &plan) || by_get);
+    let sliced = sliced(request, route, &plan, by_get);
+    if sliced.is_some() {
+        // A part that was stored before is of no use.
+        plan.held = plan.held.filter(is(PageFlags::SLICED));
+    }
+    let solo = plan.solo || !(joins(request, &plan) || by_get || sliced.is_some());
     let key = plan.variant.as_deref().unwrap_or(&route.key);
     let flights = &request.pages.shared.flights;
     let lead = if solo {
@@ -164,8 +185,11 @@ pub(crate) async fn fetch(
     }
     let why = plan.why;
     let found = plan.held.is_some();
-    let range = wants_part(request) && !by_get && !plan.whole;
+    let range = wants_part(request) && !by_get && !plan.whole && sliced.is_none();
     let (mut outgoing, mut keep) = prepare(request, route, plan, solo, range);
+    if let Some(wanted) = sliced {
+        slice::asks(&mut outgoing, &mut keep, wanted);
+    }
     if by_get {
         outgoing.method = http::Method::GET;
         keep.head = Rc::new(keep.head.as_get());
@@ -202,13 +226,32 @@ fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bo
         && route.policy.convert_head
         && plan.store
         && !plan.solo
-        && plan.held.as_ref().is_none_or(|held| held.meta.partial.is_none())
+        && plan.held.as_ref().is_none_or(|held| {
+            held.meta.partial.is_none() || held.meta.flags.any(PageFlags::OTHER_BYTES)
+        })
         && request.head.known.authorization().is_none()
 }
 
-/// The page is put together of parts: no answer to a HEAD tells of it, and no part is of use.
-fn is_made(held: &StoredPage) -> bool {
-    held.meta.flags.any(PageFlags::ESI)
+/// Pages with these flags.
+fn is(flags: PageFlags) -> impl Fn(&StoredPage) -> bool {
+    move |held| held.meta.flags.any(flags)
+}
+
+/// The slice that is fetched of a page in slices; None: the page is not fetched so. A page that is
+/// stored whole stays whole while it is good.
+fn sliced(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    plan: &Plan,
+    by_get: bool,
+) -> Option<slice::Wanted> {
+    let size = route.policy.slice.filter(|_| plan.slice && plan.store && !plan.whole)?;
+    let get = request.head.method == Method::Get || by_get;
+    let known = &request.head.known;
+    let whole =
+        |held: &StoredPage| held.meta.partial.is_none() && !held.meta.flags.any(PageFlags::SLICED);
+    let sliced = get && known.authorization().is_none() && !plan.held.as_ref().is_some_and(whole);
+    sliced.then(|| slice::Wanted::of(request.head, size))
 }
 
 /// Between the lookup and the lead somebody else may have landed.
@@ -334,10 +377,14 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
     let Joined::Leader(lead) = request.pages.shared.flights.join(&key, &route.key) else { return };
     let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
+    let sliced = sliced(request, route, &plan, by_get);
     let (mut outgoing, mut keep) = prepare(request, route, plan, false, false);
     if by_get {
         outgoing.method = http::Method::GET;
         keep.head = Rc::new(keep.head.as_get());
+    }
+    if let Some(wanted) = sliced {
+        slice::asks(&mut outgoing, &mut keep, wanted);
     }
     spawn(request, route, lead, outgoing, None, Some(keep));
 }
@@ -381,6 +428,7 @@ fn prepare(
         held: plan.held,
         purpose,
         ranged,
+        slice: None,
         cookies: request.counts_cookies(&route.policy),
         site: route.site.name.clone(),
         store: plan.store,
@@ -484,6 +532,7 @@ fn spawn(
         lead,
         client,
         address: request.client(),
+        accepted: uncoded::accepted(request.head.fields),
         keep,
         policy: Arc::clone(&route.policy),
         head: outgoing.method == http::Method::HEAD,

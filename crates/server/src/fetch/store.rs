@@ -3,7 +3,7 @@
 //! The head is written first, so that followers can be told at once; the body as it comes. Only at
 //! the complete end does the page become visible. A body that breaks off leaves nothing.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::{
@@ -22,13 +22,12 @@ use tokio::sync::mpsc::{
 
 use crate::{
     fetch::{
-        FetchResult, Source, Template,
+        FetchResult, Source,
         complete::{self, Extent},
         disk,
         job::{self, Job, Keep, Purpose, Unstored},
         remote, target,
         target::Destination,
-        template,
     },
     origin::{LONGEST_PIECE, Response},
     page::{
@@ -81,40 +80,9 @@ pub(crate) async fn store(
     }
 }
 
-/// Stores a page that is put together of parts, and its plan behind it. Its client gets it as it
-/// came; those who waited find it in the store.
-pub(crate) async fn template(
-    mut job: Job,
-    response: Response,
-    facts: &ResponseFacts<'_>,
-    lifetime: Lifetime,
-    template: Rc<Template>,
-) {
-    let Some(keep) = &job.keep else { return };
-    let flags = lifetime.flags.without(PageFlags::COMPOSED).with(PageFlags::ESI);
-    let page = NewPage::new(&job, keep, &response, facts, Lifetime { flags, ..lifetime });
-    let fits = |_: &NewPage| template.content.len() as u64 <= keep.policy.max_object;
-    let Some(mut page) = page.filter(fits) else {
-        job.pages.counters.store_refused.one();
-        let why = Unstored { detail: "too-large", mark: true };
-        return template::pass_on(job, response, facts, Some(why), template).await;
-    };
-    page.draft.length = None;
-    page.draft.meta.nonce = template.content.len() as u64;
-    if let Some(marker) = &page.marker {
-        put_marker(&job, &keep.primary, marker);
-    }
-    let stored = page.put(&job, &template);
-    let again = if stored { Again::Stored } else { Again::Alone };
-    job.lead.flight.land(Landing::LookAgain(again));
-    let own = page.own_answer(&job, facts, &response);
-    let reply = job.reply(Arc::new(own), Source::Template(template), &response);
-    job.tell(FetchResult::Response(Box::new(reply)));
-}
-
 /// A page about to be stored.
-struct NewPage {
-    draft: PageDraft,
+pub(super) struct NewPage {
+    pub(super) draft: PageDraft,
     /// A marker to be written first.
     marker: Option<Marker>,
     /// Bytes of the stored part that come before the answer's.
@@ -122,7 +90,7 @@ struct NewPage {
 }
 
 impl NewPage {
-    fn new(
+    pub(super) fn new(
         job: &Job,
         keep: &Keep,
         response: &Response,
@@ -146,7 +114,7 @@ impl NewPage {
         }
     }
 
-    fn of(
+    pub(super) fn of(
         job: &Job,
         keep: &Keep,
         response: &Response,
@@ -183,12 +151,14 @@ impl NewPage {
         Some(NewPage { draft, marker, before })
     }
 
-    /// Puts a page and its plan into the store. False: it is not there.
-    fn put(&self, job: &Job, template: &Template) -> bool {
+    /// Puts a page with this body into the store. False: it is not there.
+    pub(super) fn put(&self, job: &Job, body: &[&[u8]]) -> bool {
+        if let (Some(marker), Some(keep)) = (&self.marker, &job.keep) {
+            put_marker(job, &keep.primary, marker);
+        }
         let write = || {
             let mut fill = job.pages.writer().begin(&self.draft, &job.lead.flight)?;
-            fill.write(&template.content)?;
-            fill.write(&template.plan)?;
+            body.iter().try_for_each(|piece| fill.write(piece))?;
             fill.finish()?;
             Ok::<_, PutError>(fill)
         };
@@ -261,7 +231,12 @@ impl NewPage {
 
     /// The head for the client the fetch was made for: what is not stored (`no-cache="set-cookie"`)
     /// is for it alone.
-    fn own_answer(&self, job: &Job, facts: &ResponseFacts<'_>, response: &Response) -> Answer {
+    pub(super) fn own_answer(
+        &self,
+        job: &Job,
+        facts: &ResponseFacts<'_>,
+        response: &Response,
+    ) -> Answer {
         let draft = &self.draft;
         let head = if draft.meta.status == facts.status {
             head::without_length(&strip::forwarded_head(

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use larder_proto::{
     esi::parse,
     http::Fields,
-    page::Encoding,
-    rules::{ResponseFacts, esi, strip},
+    page::{Encoding, PageFlags},
+    rules::{Esi, Lifetime, ResponseFacts, esi, strip},
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     fetch::{
         FetchResult, Source,
         job::{self, Job, Unstored},
+        store::NewPage,
     },
     origin::Response,
     page::{
@@ -48,6 +49,11 @@ pub(super) async fn collect(
     spelled: &mut Spelled,
     now: Ms,
 ) -> Result<Option<Rc<Template>>, &'static str> {
+    let policy = &job.policy.cache;
+    let silent = policy.esi == Esi::Surrogate && !spelled.has("surrogate-control");
+    if response.status != 200 || policy.esi == Esi::Never || silent {
+        return Ok(None);
+    }
     let encoding = {
         let headers = spelled.headers();
         let fields = Fields::new(&headers);
@@ -77,7 +83,7 @@ pub(super) async fn collect(
         return Ok(None);
     }
     let mut held = Holding::new(&job.pages.shared.room);
-    let raw = read(response, &mut held, most).await?;
+    let Some(raw) = read(response, &mut held, most).await? else { return Ok(None) };
     let content = match encoding {
         Encoding::Identity => Some(raw.clone()),
         _ => decoded(raw.clone(), encoding, most).await?,
@@ -96,11 +102,12 @@ pub(super) async fn collect(
     }
 }
 
-async fn read(
+/// Reads a whole body. None: it is longer than `most` bytes, and comes as if nothing was read.
+pub(super) async fn read(
     response: &mut Response,
     held: &mut Holding,
     most: u64,
-) -> Result<Bytes, &'static str> {
+) -> Result<Option<Bytes>, &'static str> {
     let mut raw = Vec::new();
     while let Some(data) = response
         .body
@@ -108,19 +115,25 @@ async fn read(
         .await
         .map_err(|_| "the site behind this cache did not send the whole page")?
     {
-        if (raw.len() + data.len()) as u64 > most {
-            return Err("the page has parts, and is longer than such pages may be");
-        }
-        if !held.wait_for((raw.len() + data.len()) as u64).await {
+        let length = (raw.len() + data.len()) as u64;
+        if !held.wait_for(length).await {
             return Err("there is no memory for the page");
         }
         raw.extend_from_slice(&data);
+        if length > most {
+            response.body.refill(Bytes::from(raw));
+            return Ok(None);
+        }
     }
-    Ok(Bytes::from(raw))
+    Ok(Some(Bytes::from(raw)))
 }
 
 /// None: in a coding that is not known here, so that nothing can be said of it.
-async fn decoded(raw: Bytes, encoding: Encoding, most: u64) -> Result<Option<Bytes>, &'static str> {
+pub(super) async fn decoded(
+    raw: Bytes,
+    encoding: Encoding,
+    most: u64,
+) -> Result<Option<Bytes>, &'static str> {
     if encoding == Encoding::Other {
         return Ok(None);
     }
@@ -131,6 +144,34 @@ async fn decoded(raw: Bytes, encoding: Encoding, most: u64) -> Result<Option<Byt
         if is_long { tokio::task::spawn_blocking(decode).await.ok().flatten() } else { decode() };
     let content = content.ok_or("the page cannot be decoded, or is longer than it may be")?;
     Ok(Some(Bytes::from(content)))
+}
+
+/// Stores a page that is put together of parts, and its plan behind it. Its client gets it as it
+/// came; those who waited find it in the store.
+pub(super) async fn store(
+    mut job: Job,
+    response: Response,
+    facts: &ResponseFacts<'_>,
+    lifetime: Lifetime,
+    template: Rc<Template>,
+) {
+    let Some(keep) = &job.keep else { return };
+    let flags = lifetime.flags.without(PageFlags::COMPOSED).with(PageFlags::ESI);
+    let page = NewPage::new(&job, keep, &response, facts, Lifetime { flags, ..lifetime });
+    let fits = |_: &NewPage| template.content.len() as u64 <= keep.policy.max_object;
+    let Some(mut page) = page.filter(fits) else {
+        job.pages.counters.store_refused.one();
+        let why = Unstored { detail: "too-large", mark: true };
+        return pass_on(job, response, facts, Some(why), template).await;
+    };
+    page.draft.length = None;
+    page.draft.meta.nonce = template.content.len() as u64;
+    let stored = page.put(&job, &[&template.content, &template.plan]);
+    let again = if stored { Again::Stored } else { Again::Alone };
+    job.lead.flight.land(Landing::LookAgain(again));
+    let own = page.own_answer(&job, facts, &response);
+    let reply = job.reply(Arc::new(own), Source::Template(template), &response);
+    job.tell(FetchResult::Response(Box::new(reply)));
 }
 
 /// [`job::pass_on`] of a page whose parts are to be put in.

@@ -39,7 +39,8 @@ pub(crate) fn limit(exchange: &Exchange<'_, '_>, out: &mut Out, rate: Rate) -> O
     Some(refuse::limited(exchange, out, wait.div_ceil(1000).max(1)))
 }
 
-fn fault(request: &Request<'_, '_>) -> Option<Refusal> {
+/// Why a request is not let in to its site, if it is not.
+pub(super) fn fault(request: &Request<'_, '_>) -> Option<Refusal> {
     // A request of HTTP/1.0 may name none: it is for the site without `hosts`.
     let host = request.head.host.as_ref().map_or("", |host| host.host);
     let wanted = request.config.site_for(host)?.0.client_auth.as_ref()?;

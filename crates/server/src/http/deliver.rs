@@ -23,6 +23,7 @@ use crate::{
         exchange::Exchange,
         log::logged_status,
         served::{Served, lines},
+        slices,
     },
     net::out::Out,
     page::{
@@ -105,6 +106,9 @@ pub(crate) fn entry(
     if held.meta.flags.any(PageFlags::COMPOSED) {
         if held.meta.flags.any(PageFlags::ESI) {
             return esi::hit(exchange, out, held, served, policy);
+        }
+        if held.meta.flags.any(PageFlags::SLICED) {
+            return slices::hit(exchange, out, held, served);
         }
         if let Some((entry, meta)) = form(exchange, &held, policy) {
             return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));

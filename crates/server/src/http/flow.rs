@@ -37,11 +37,12 @@ use crate::{
         pass, purge, redirect, refuse,
         reply::{self, Done},
         served::Served,
+        slices,
     },
     net::{out::Out, socket::Ended},
     page::{
         flight::{Again, Failure},
-        lookup::{Found, LookupResult, StoredPage, look},
+        lookup::{Found, LookupResult, PAGES, StoredPage, look},
     },
     request::{
         Request,
@@ -284,6 +285,17 @@ async fn cached(
             Some(plan) => plan,
             None => match look_again(conn, exchange, route, &mut lookups) {
                 Looked::Answered(keep) => return Ok(keep),
+                Looked::Made(held, served) if held.meta.flags.any(PageFlags::SLICED) => {
+                    match slices::serve(conn, exchange, route, &held, &served).await? {
+                        ControlFlow::Break(keep) => return Ok(keep),
+                        // The page is another one now: what is stored of it is of no use.
+                        ControlFlow::Continue(()) => {
+                            let (store, version) = (exchange.request.pages.store, &held.entry);
+                            store.delete_if(PAGES, version.key(), version.version());
+                            continue;
+                        }
+                    }
+                }
                 Looked::Made(held, served) => {
                     let page = Page::Stored(held, served);
                     return esi::serve(conn, exchange, route, page).await;
@@ -305,7 +317,7 @@ async fn cached(
 enum Looked {
     /// It is answered. True: the connection goes on.
     Answered(bool),
-    /// The page is put together of parts, some of which are not there.
+    /// The page is put together of parts, or lies in slices, some of which are not there.
     Made(StoredPage, Served),
     Fetch(Plan),
 }
@@ -332,7 +344,7 @@ fn look_again(
             }
             Looked::Answered(finish(exchange, &delivered))
         }
-        Err(held) if held.meta.flags.any(PageFlags::ESI) => {
+        Err(held) if held.meta.flags.any(PageFlags::OTHER_BYTES) => {
             if served.refresh {
                 fetch::refresh(request, route);
             }
@@ -384,6 +396,14 @@ async fn failed(
                 Ok(delivered) => Ok(finish(exchange, &delivered)),
                 Err(held) if held.meta.flags.any(PageFlags::ESI) => {
                     esi::serve(conn, exchange, route, Page::Stored(held, served)).await
+                }
+                Err(held) if held.meta.flags.any(PageFlags::SLICED) => {
+                    match slices::serve(conn, exchange, route, &held, &served).await? {
+                        ControlFlow::Break(keep) => Ok(keep),
+                        ControlFlow::Continue(()) => {
+                            Ok(refuse::failure(exchange, conn.out, failure))
+                        }
+                    }
                 }
                 Err(_) => Ok(refuse::failure(exchange, conn.out, failure)),
             }

@@ -38,6 +38,8 @@ pub(super) struct Lookups {
     alone: bool,
     /// No part is of use.
     whole: bool,
+    /// The page cannot be kept in slices.
+    unsliced: bool,
 }
 
 impl Lookups {
@@ -85,6 +87,7 @@ impl Lookups {
         plan.fleet &= !self.no_fleet;
         plan.disk &= !self.no_disk;
         plan.whole |= self.whole;
+        plan.slice &= !self.unsliced;
         plan.solo |= self.alone || self.fetches >= ROUNDS;
         if self.fetches > ROUNDS {
             // The stored page does not answer this request, and validating it does not help: the
@@ -106,6 +109,7 @@ impl Lookups {
             Again::Validated | Again::Stored => self.confirmed = Some((why, again)),
             Again::Alone => self.alone = true,
             Again::Whole => self.whole = true,
+            Again::Unsliced => self.unsliced = true,
         }
     }
 }

@@ -29,6 +29,7 @@ mod redirect;
 mod refuse;
 mod reply;
 mod served;
+mod slices;
 mod stall;
 mod streams;
 mod tunnel;

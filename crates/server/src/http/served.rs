@@ -36,6 +36,8 @@ enum How {
     /// Another request brought it just now.
     Stored(Forward),
     OnError,
+    /// Some slices of it are to be fetched.
+    Partial,
     /// A file of this machine.
     File(Seen),
 }
@@ -72,6 +74,11 @@ impl Served {
         Self { how: How::Stored(why), ..Self::validated(meta, now, why) }
     }
 
+    /// Some slices of it are to be fetched.
+    pub(crate) fn partial(self) -> Self {
+        Self { how: How::Partial, ..self }
+    }
+
     /// The origin failed.
     pub(crate) fn on_error(meta: &Meta, now: Ms) -> Self {
         Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }
@@ -84,7 +91,7 @@ impl Served {
             }
             How::Fresh | How::Disk | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
             How::Disk | How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
-            How::File(Seen::Opened) => ResultCode::TcpMiss,
+            How::File(Seen::Opened) | How::Partial => ResultCode::TcpMiss,
             How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
@@ -100,7 +107,12 @@ impl Served {
             How::Disk => "disk",
             How::Fleet => "remote",
             How::File(_) => "file",
-            How::Fresh | How::Stale | How::Validated(_) | How::Stored(_) | How::OnError => "memory",
+            How::Fresh
+            | How::Stale
+            | How::Validated(_)
+            | How::Stored(_)
+            | How::Partial
+            | How::OnError => "memory",
         }
     }
 
@@ -117,13 +129,17 @@ impl Served {
                 (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(200));
                 (cache_status.stored, cache_status.collapsed) = (true, true);
             }
+            How::Partial => {
+                (cache_status.fwd, cache_status.detail) = (Some(Forward::Partial), Some("slices"));
+            }
             How::OnError => {
                 (cache_status.fwd, cache_status.detail) =
                     (Some(Forward::Stale), Some("origin-failed"));
             }
             How::File(seen) => cache_status = file::cache_status(seen),
         }
-        ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
+        let hit = self.how != How::Partial;
+        ResponseMeta { hit, found: true, age: Some(self.age), cache_status }
     }
 }
 
@@ -146,7 +162,7 @@ pub(super) fn lines(
                 head.ready(line);
             }
         }
-        How::Disk | How::Validated(_) | How::Stored(_) | How::OnError => {
+        How::Disk | How::Validated(_) | How::Stored(_) | How::Partial | How::OnError => {
             meta::meta_lines(head, http, &served.meta());
         }
         How::File(seen) => {

@@ -39,6 +39,8 @@ pub struct Body {
     trailers: Option<HeaderMap>,
     /// Its place among the answers under way, and who is told how it ends.
     ticket: Option<Ticket>,
+    /// The beginning, given back to be read once more.
+    begin: Option<Bytes>,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,13 @@ struct Reading {
 
 impl Body {
     pub(crate) fn empty() -> Body {
-        Body { state: State::Complete, framing: Framing::None, trailers: None, ticket: None }
+        Body {
+            state: State::Complete,
+            framing: Framing::None,
+            trailers: None,
+            ticket: None,
+            begin: None,
+        }
     }
 
     pub(super) fn new(
@@ -72,8 +80,13 @@ impl Body {
         total: Option<Instant>,
     ) -> Body {
         let reading = Box::new(Reading { incoming, lease, progress, total });
-        let mut body =
-            Body { state: State::Reading(reading), framing, trailers: None, ticket: None };
+        let mut body = Body {
+            state: State::Reading(reading),
+            framing,
+            trailers: None,
+            ticket: None,
+            begin: None,
+        };
         body.settle();
         body
     }
@@ -81,27 +94,31 @@ impl Body {
     /// The output of an application behind its head; `length`: what Content-Length says.
     pub(super) fn of_application(output: Output, length: Option<u64>) -> Body {
         let framing = length.map_or(Framing::Record, Framing::Length);
-        Body { state: State::Application(Box::new(output)), framing, trailers: None, ticket: None }
+        Body {
+            state: State::Application(Box::new(output)),
+            framing,
+            trailers: None,
+            ticket: None,
+            begin: None,
+        }
     }
 
     /// The content of a file; `length`: that of the part which is sent.
     pub(super) fn of_file(content: Content, length: u64) -> Body {
         let (state, framing) = (State::File(Box::new(content)), Framing::Length(length));
-        Body { state, framing, trailers: None, ticket: None }
+        Body { state, framing, trailers: None, ticket: None, begin: None }
     }
 
     /// Content that is there.
-    pub(super) fn ready(content: Bytes) -> Body {
+    pub(crate) fn ready(content: Bytes) -> Body {
         let framing = Framing::Length(content.len() as u64);
         let state = if content.is_empty() { State::Complete } else { State::Ready(content) };
-        Body { state, framing, trailers: None, ticket: None }
+        Body { state, framing, trailers: None, ticket: None, begin: None }
     }
 
-    /// Gives back what was read: the whole content, as if it came once more.
-    pub(crate) fn refill(&mut self, content: Bytes) {
-        if !content.is_empty() {
-            self.state = State::Ready(content);
-        }
+    /// Gives back what was read so far: it comes once more.
+    pub(crate) fn refill(&mut self, begin: Bytes) {
+        self.begin = Some(begin).filter(|begin| !begin.is_empty());
     }
 
     /// Keeps `ticket` until the end of the content.
@@ -119,6 +136,9 @@ impl Body {
     /// Content delimited by the end of the connection is complete when the connection ends in order
     /// (RFC 9112 section 8); see [`Body::close_delimited`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, OriginError> {
+        if let Some(begin) = self.begin.take() {
+            return Ok(Some(begin));
+        }
         loop {
             let reading = match &mut self.state {
                 State::Reading(reading) => reading,

@@ -53,6 +53,8 @@ pub(crate) enum Again {
     Validated,
     /// The page was fetched and stored just now, whatever its age says.
     Stored,
+    /// The page cannot be kept in slices.
+    Unsliced,
     /// The origin sent a part of a page that is put together of parts: the whole is needed.
     Whole,
     /// The response is private to another requester: this one has to ask for itself.

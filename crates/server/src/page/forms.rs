@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Where forms live.
-pub(crate) const FORMS: Namespace = Namespace(18);
+pub(crate) const FORMS: Namespace = Namespace(19);
 
 /// The codings that forms are made in.
 const CODINGS: [(Codings, Encoding, u8); 3] = [

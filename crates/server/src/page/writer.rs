@@ -77,8 +77,8 @@ impl PageDraft {
                 .collect(),
             tags: page.tags.map(Box::from).collect(),
             site: site.to_owned(),
-            // Nobody knows how long a page is that is put together of parts.
-            length: (!meta.flags.any(PageFlags::ESI)).then_some(page.body_len),
+            // Of a page whose content is not in the record the length is no field of the head.
+            length: (!meta.flags.any(PageFlags::OTHER_BYTES)).then_some(page.body_len),
             expires: Some(expires),
             flags: 0,
         }

@@ -16,6 +16,9 @@ pub(crate) const WATCHES: u32 = 1 << 3;
 /// Commands wait (CLIENT PAUSE).
 pub(crate) const PAUSE: u32 = 1 << 4;
 
+/// A client waits in a blocking command.
+pub(crate) const WAITING: u32 = 1 << 5;
+
 /// Returns whether any flag of `who` is set.
 #[inline]
 pub(crate) fn any(shared: &Shared, who: u32) -> bool {

@@ -57,7 +57,7 @@ pub(crate) struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
 
 /// Histograms by command, under the same lock scheme.
 #[derive(Debug, Default)]
-pub(crate) struct Latencies(Mutex<BTreeMap<u8, Histogram>>);
+pub(crate) struct Latencies(Mutex<BTreeMap<u16, Histogram>>);
 
 larder_metrics::counters! {
     /// Counters of one worker since its start.
@@ -118,7 +118,8 @@ impl Counters {
     pub(crate) fn latency(&self, command: &Command, micros: u64, weight: u64) {
         let class = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
         let mut latencies = self.latencies.0.lock();
-        let histogram = latencies.entry(command.id as u8).or_insert_with(|| Box::new([0; BUCKETS]));
+        let histogram =
+            latencies.entry(command.id as u16).or_insert_with(|| Box::new([0; BUCKETS]));
         histogram[class.min(BUCKETS - 1)] += weight;
     }
 
@@ -130,7 +131,7 @@ impl Counters {
     }
 
     /// Adds this worker's times by command.
-    pub(crate) fn add_latencies(&self, into: &mut BTreeMap<u8, [u64; BUCKETS]>) {
+    pub(crate) fn add_latencies(&self, into: &mut BTreeMap<u16, [u64; BUCKETS]>) {
         for (id, histogram) in self.latencies.0.lock().iter() {
             let sum = into.entry(*id).or_insert([0; BUCKETS]);
             sum.iter_mut().zip(histogram.iter()).for_each(|(sum, count)| *sum += count);

@@ -40,6 +40,12 @@ pub(crate) enum Class {
     String,
     /// `h`
     Hash,
+    /// `l`
+    List,
+    /// `s`
+    Set,
+    /// `z`
+    SortedSet,
     /// `x`
     Expired,
     /// `e`

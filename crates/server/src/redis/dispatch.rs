@@ -10,7 +10,7 @@ use crate::{
 };
 use larder_proto::resp::{
     Args, Reply,
-    table::{self, Command, Id, flag},
+    table::{self, Command, Id, category, flag},
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     monitor, multi, pause,
     shared::Face,
     state::{Conn, gate},
-    untold,
+    untold, waiting,
 };
 
 mod arguments;
@@ -34,8 +34,8 @@ pub(crate) use last::Last;
 /// Executes a command and appends its answer.
 pub(crate) type Handler = fn(&mut Ctx<'_>, &Args<'_>);
 
-/// Maximum of commands (their numbers are bytes).
-pub(crate) const COMMANDS: usize = 256;
+/// Maximum of commands.
+pub(crate) const COMMANDS: usize = 320;
 
 /// Of the fast commands one in this many is timed, and counts for all: reading the clock twice
 /// costs more than half a GET.
@@ -92,10 +92,13 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     if known.is_none() {
         conn.last.keep(args, found);
     }
-    if conn.gates & (gate::STRANGER | gate::MULTI | gate::SUBSCRIBER | gate::MONITOR) != 0
-        && !may_run(face, conn, found, out)
-    {
-        return true;
+    if conn.gates & HELD_UP != 0 {
+        if let Some(ended) = waiting::look(face, conn, now, out) {
+            return ended;
+        }
+        if !may_run(face, conn, found, out) {
+            return true;
+        }
     }
     if attention::any(&face.shared, attention::PAUSE)
         && pause::holds(&face.shared, conn, found.command, now)
@@ -113,11 +116,18 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     };
     conn.ticket = 0;
     call(face, conn, found, args, now, out);
+    if conn.begun.is_none() {
+        waiting::serve(face, conn, now, out);
+    }
     if conn.begun.is_some() || face.has_untold() {
         goes_on(face, conn, guard, args);
     }
-    true
+    conn.blocked.is_none()
 }
+
+/// Gates that a command may have to wait or be refused for.
+const HELD_UP: u32 =
+    gate::STRANGER | gate::MULTI | gate::SUBSCRIBER | gate::MONITOR | gate::BLOCKED;
 
 /// Returns whether a transaction queues this command.
 fn queues(id: Id) -> bool {
@@ -238,6 +248,9 @@ enum Guard<'a> {
     Many(StripeGuards<'a>),
 }
 
+/// Commands on values in several records: their reads are locked too.
+const COLLECTIONS: u32 = category::LIST | category::SET | category::SORTEDSET;
+
 /// Takes the locks of a command. None: it must wait.
 #[inline]
 fn lock<'a>(
@@ -253,6 +266,11 @@ fn lock<'a>(
             _ => Some(Guard::None),
         };
     }
+    if command.has(flag::MOVABLEKEYS) {
+        let mut wanted = WantedStripes::default();
+        want(&mut wanted, command, args);
+        return take(locks, &wanted, requester);
+    }
     let mut places = command.key_places(args.len());
     let (first, more) = (places.next(), places.next());
     match (first, more) {
@@ -262,7 +280,12 @@ fn lock<'a>(
             locks.write(args.get(place), requester).map(Guard::One)
         }
         // A command that has waited is locked as before, and leaves the queue.
-        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && conn.ticket == 0 => {
+        (Some(_), None)
+            if !command.has(flag::WRITE)
+                && !locks.is_busy()
+                && conn.ticket == 0
+                && command.categories & COLLECTIONS == 0 =>
+        {
             Some(Guard::None)
         }
         (Some(place), None) if !command.has(flag::WRITE) => {
@@ -332,6 +355,9 @@ pub(crate) fn resume(
         progress = again.progress;
         running.begun = again;
     }
+    if progress == Progress::Done {
+        waiting::serve(face, conn, now, out);
+    }
     running.take_untold(face, &conn.known.client);
     if !running.untold.is_empty() {
         if progress == Progress::Done {
@@ -372,15 +398,22 @@ pub(crate) fn want(wanted: &mut WantedStripes, command: &Command, args: &Args<'_
     if !command.has(flag::WRITE | flag::READONLY) {
         return;
     }
-    for place in command.key_places(args.len()) {
-        if wanted.is_all() {
-            break;
+    if command.has(flag::MOVABLEKEYS) {
+        command.places(args).into_iter().for_each(|place| wanted.key(args.get(place)));
+        if matches!(command.id, Id::Sort | Id::SortRo) && data::reads_others(args) {
+            wanted.all();
         }
-        wanted.key(args.get(place));
+    } else {
+        for place in command.key_places(args.len()) {
+            if wanted.is_all() {
+                break;
+            }
+            wanted.key(args.get(place));
+        }
     }
     if command.has(flag::WRITE) {
         wanted.writes();
-        if command.first == 0 {
+        if command.first == 0 && !command.has(flag::MOVABLEKEYS) {
             wanted.all();
         }
     }

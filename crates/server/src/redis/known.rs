@@ -30,6 +30,8 @@ pub(crate) mod flag {
     pub(crate) const BROKEN_REDIRECT: u32 = 1 << 5;
     /// `e`: CLIENT NO-EVICT.
     pub(crate) const NO_EVICT: u32 = 1 << 6;
+    /// `b`: waits in a blocking command.
+    pub(crate) const BLOCKED: u32 = 1 << 8;
     /// CLIENT TRACKING NOLOOP (not shown).
     pub(crate) const NO_LOOP: u32 = 1 << 7;
 }

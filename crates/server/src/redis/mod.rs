@@ -13,6 +13,7 @@
 //! | `job.rs` | commands in steps |
 //! | `hub.rs`, `subscribers.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | messages between clients |
 //! | `untold.rs` | messages in delivery, in the steps after a command |
+//! | `waiting.rs` | clients in blocking commands |
 //! | `attention.rs` | flags that tell which messages anybody wants |
 //! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | data of CONFIG, INFO and SLOWLOG |
 
@@ -48,6 +49,7 @@ mod subscribers;
 mod tests;
 mod tracking;
 mod untold;
+mod waiting;
 mod watched;
 
 pub(crate) use counters::Counters;

@@ -62,7 +62,10 @@ fn bit(class: Class) -> u32 {
     match class {
         Class::Generic => 1 << 2,
         Class::String => 1 << 3,
+        Class::List => 1 << 4,
+        Class::Set => 1 << 5,
         Class::Hash => 1 << 6,
+        Class::SortedSet => 1 << 7,
         Class::Expired => 1 << 8,
         Class::Evicted => 1 << 9,
         Class::Missed => 1 << 12,

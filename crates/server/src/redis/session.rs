@@ -24,6 +24,7 @@ use super::{
     muted::{drop_answers, target},
     shared::Face,
     state::{Answers, Conn, gate},
+    waiting,
 };
 
 /// Length from which a command is collected, in bytes.
@@ -245,7 +246,7 @@ impl object::Session for Session {
                     first.or_else(|| face.ahead.borrow_mut().take(client, conn.ns, input.len()));
                 face.hint.set(hint);
                 if !run(face, conn, &args, now, out, dropped) {
-                    return Turn::Later(0, conn.looks_again());
+                    return Turn::Later(0, conn.looks_again(now));
                 }
                 look_ahead(face, conn, &input[used..]);
                 self.after(used)
@@ -332,6 +333,7 @@ impl Drop for Session {
         super::conn::pubsub::leave_all(shared, &mut self.conn);
         monitor::leave(shared, &self.conn.known);
         multi::end(&mut self.conn);
+        waiting::end(shared, &mut self.conn);
         shared.registry.leave(self.conn.known.id());
     }
 }

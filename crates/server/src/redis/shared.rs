@@ -13,6 +13,8 @@ use std::{
 use larder_proto::resp::Decoder;
 use larder_store::{Cause, Evicted, Hint, MAX_KEY, Namespace, Store};
 
+use rapidhash::v3::RapidSecrets;
+
 use crate::room::Room;
 use crate::{
     clock::{Clock, Ms},
@@ -41,6 +43,7 @@ use super::{
     stats::Baseline,
     tracking::Tracking,
     untold::UntoldQueue,
+    waiting::Waiting,
     watched::Watched,
 };
 
@@ -87,6 +90,10 @@ pub(crate) struct Shared {
     /// Identifies this run of the process (`run_id`).
     pub(crate) run: u64,
     pub(crate) nonce: AtomicU64,
+    /// Orders the members of sets: clients cannot tell which hash alike.
+    pub(crate) marks: RapidSecrets,
+    /// Clients in blocking commands.
+    pub(crate) waiting: Waiting,
 }
 
 impl Shared {
@@ -123,6 +130,8 @@ impl Shared {
             attention: AtomicU32::new(0),
             run,
             nonce: AtomicU64::new(run),
+            marks: RapidSecrets::seed(run),
+            waiting: Waiting::default(),
         });
         let weak = Arc::downgrade(&shared);
         // The store has room for an observer of each face, and there are only two.
@@ -154,26 +163,35 @@ impl Shared {
     }
 
     /// The database of a namespace, if it has one.
-    fn database(&self, ns: Namespace) -> Option<u8> {
+    pub(super) fn database(&self, ns: Namespace) -> Option<u8> {
         (0..self.databases()).find(|&db| self.namespace(db) == ns)
     }
 
     /// Reports an entry that was evicted, or expired and swept.
     pub(crate) fn gone(&self, gone: &Evicted<'_>) {
-        let Some(db) = self.database(gone.ns) else { return };
         let (class, event) = match gone.cause {
             Cause::Expired => (Class::Expired, "expired"),
             _ => (Class::Evicted, "evicted"),
         };
+        self.removed(gone.ns, gone.key, class, event);
+    }
+
+    /// Reports an entry that no command has removed.
+    pub(crate) fn removed(&self, ns: Namespace, key: &[u8], class: Class, event: &'static str) {
+        let Some(db) = self.database(ns) else { return };
         if attention::any(self, attention::TRACKING)
-            && let Some(untold) = self.tracking.invalidate(gone.key, None)
+            && let Some(untold) = self.tracking.invalidate(key, None)
         {
             self.tell_removed(untold);
         }
         if attention::any(self, attention::EVENTS) {
-            notify::event(self, class, event, db, gone.key)
-                .for_each(|untold| self.tell_removed(untold));
+            notify::event(self, class, event, db, key).for_each(|untold| self.tell_removed(untold));
         }
+    }
+
+    /// The version of a large collection, by which its parts find it.
+    pub(crate) fn part_owner(&self) -> u64 {
+        self.random() | 1 << 63
     }
 
     /// A number that no other call returns.
@@ -222,6 +240,8 @@ pub(crate) struct Face {
     pub(crate) hint: Cell<Option<Hint>>,
     /// Messages that the current command leaves to be delivered in later steps.
     pub(crate) untold: RefCell<UntoldQueue>,
+    /// Lists and sorted sets with new items that clients may wait for.
+    pub(crate) ready: RefCell<Vec<(Namespace, Box<[u8]>)>>,
     /// End of the current step's time in microseconds; 0: it has just begun.
     pub(crate) until: Cell<u64>,
     /// Time of the current turn.
@@ -246,6 +266,7 @@ impl Face {
             firsts: Firsts::default(),
             hint: Cell::default(),
             untold: RefCell::default(),
+            ready: RefCell::default(),
             until: Cell::default(),
             turn_time: TurnTime::default(),
             handlers: dispatch::handlers(),

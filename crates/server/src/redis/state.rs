@@ -19,6 +19,7 @@ use super::{
     on_demand::{OnDemand, static_default},
     pause,
     shared::Shared,
+    waiting::{self, Blocked},
 };
 
 /// Conditions that keep a command from running at once. Usually none is set, which one comparison
@@ -39,6 +40,8 @@ pub(crate) mod gate {
     pub(crate) const MESSAGES: u32 = 1 << 5;
     /// The client sent MONITOR: commands on keys are refused.
     pub(crate) const MONITOR: u32 = 1 << 6;
+    /// The command waits for items of its keys.
+    pub(crate) const BLOCKED: u32 = 1 << 7;
 }
 
 /// Bytes of a list entry beside its name.
@@ -118,6 +121,8 @@ pub(crate) struct Conn {
     pub(crate) in_exec: bool,
     /// The current command's ticket for stripes (see [`locks`](super::locks)); 0: it does not wait.
     pub(crate) ticket: u64,
+    /// The current command waits for items of its keys.
+    pub(crate) blocked: Option<Box<Blocked>>,
     pub(crate) tracks: OnDemand<Tracks>,
     pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
@@ -145,6 +150,7 @@ impl Conn {
             stays: false,
             in_exec: false,
             ticket: 0,
+            blocked: None,
             tracks: OnDemand::default(),
             subscriptions: OnDemand::default(),
             last: Last::default(),
@@ -174,8 +180,12 @@ impl Conn {
         }
     }
 
-    /// Milliseconds until a waiting command is tried again. A waiter for stripes is called before.
-    pub(crate) fn looks_again(&self) -> Ms {
+    /// Milliseconds until a waiting command is tried again. A waiter for stripes or items is called
+    /// before.
+    pub(crate) fn looks_again(&self, now: Ms) -> Ms {
+        if let Some(blocked) = &self.blocked {
+            return waiting::time_left(blocked, now);
+        }
         if self.ticket > 0 { locks::LOOK } else { pause::LOOK }
     }
 

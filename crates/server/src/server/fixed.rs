@@ -53,6 +53,10 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
     changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }
 
+fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {
+    settings.disk.as_ref().map(|disk| (disk.path.as_path(), disk.size))
+}
+
 /// Whether a socket that stays has another mode: a new one cannot be opened beside it.
 fn modes_differ(old: &Settings, new: &Settings) -> bool {
     let modes = |settings: &Settings| -> Vec<(PathBuf, u32)> {
@@ -66,10 +70,6 @@ fn modes_differ(old: &Settings, new: &Settings) -> bool {
     };
     let after = modes(new);
     modes(old).iter().any(|(path, mode)| after.iter().any(|(at, new)| at == path && new != mode))
-}
-
-fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {
-    settings.disk.as_ref().map(|disk| (disk.path.as_path(), disk.size))
 }
 
 fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 4] {

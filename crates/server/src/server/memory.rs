@@ -5,7 +5,7 @@ use std::{collections::hash_map::RandomState, hash::BuildHasher};
 use larder_store::{Namespace, Options, Policy, Store};
 
 use super::StartError;
-use crate::settings::{Settings, Share};
+use crate::settings::{PARTS, Settings, Share};
 
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
@@ -24,6 +24,7 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
         threads: settings.threads + 1,
         shares: shares(settings),
         evict: may_evict(settings),
+        parts: Some(PARTS),
     };
     let store = Store::open(options).map_err(|error| StartError::Memory {
         bytes: settings.store(),

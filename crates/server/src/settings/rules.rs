@@ -122,6 +122,8 @@ pub struct RulePolicy {
     pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
+    /// Bytes of the slices in which pages are fetched and kept; None: whole.
+    pub slice: Option<u64>,
     /// How pages are put together of parts, and how such parts are requested.
     pub parts: Parts,
     /// Use of the disk.
@@ -146,6 +148,7 @@ impl Default for RulePolicy {
             mend_redirects: true,
             limit: None,
             max_object: 1 << 30,
+            slice: None,
             parts: Parts::default(),
             disk: DiskUse::Auto,
             cache: Policy::default(),
@@ -297,6 +300,7 @@ overlay! {
         limit: Option<Rate>,
         max_object: u64,
         disk: DiskUse,
+        slice: Option<u64>,
     } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }
 

@@ -245,6 +245,14 @@ pub(super) const POLICY: &[Opt] = &[
         "Larger bodies are delivered and not stored. Never more than a quarter of `memory`.",
     ),
     opt(
+        "slice",
+        Kind::Size(0, 64 << 20),
+        "0",
+        "Fetch and keep these pages in slices of this size, 64 KiB at least: a range costs the origin \
+         the slices that it touches, once. For large files of origins that know ranges and strong \
+         entity tags; others are fetched as without it. 0: whole.",
+    ),
+    opt(
         "strip_s_maxage",
         Kind::Bool,
         "false",
@@ -363,9 +371,9 @@ pub(super) const POLICY: &[Opt] = &[
         "esi_size",
         Kind::Size(1024, 64 << 20),
         "4MiB",
-        "Longest page that is searched for markup: one that says that it is longer is sent as it \
-         is, one that turns out to be gets 502. Of an answer that is collected before it is sent \
-         (HEAD, conditions, ranges), so much is held besides what is stored.",
+        "Longest page that is searched for markup: a longer one is sent as it is. Of an answer that \
+         is collected before it is sent (HEAD, conditions, ranges), so much is held besides what is \
+         stored.",
     ),
     opt(
         "esi_timeout",

@@ -4,12 +4,6 @@
 /// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// Lists.
-    Lists,
-    /// Sets.
-    Sets,
-    /// Sorted sets.
-    SortedSets,
     /// Streams.
     Streams,
     /// Geospatial indexes.
@@ -24,28 +18,9 @@ pub enum Absent {
     Persistence,
     /// Loadable modules.
     Modules,
-    /// SORT.
-    Sorting,
 }
 
 static ABSENT: &[(Absent, &str)] = &[
-    (
-        Absent::Lists,
-        "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush \
-         lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
-    ),
-    (
-        Absent::Sets,
-        "sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember \
-         smove spop srandmember srem sscan sunion sunionstore",
-    ),
-    (
-        Absent::SortedSets,
-        "bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard \
-         zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex \
-         zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore \
-         zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
-    ),
     (
         Absent::Streams,
         "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup \
@@ -64,7 +39,6 @@ static ABSENT: &[(Absent, &str)] = &[
     ),
     (Absent::Persistence, "bgrewriteaof"),
     (Absent::Modules, "module"),
-    (Absent::Sorting, "sort sort_ro"),
 ];
 
 /// Is this a command of Redis that Larder does not have?
@@ -78,25 +52,9 @@ impl Absent {
     /// The error for a client, its code included.
     pub fn error(self) -> &'static str {
         match self {
-            Absent::Lists => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no lists"
-            }
-            Absent::Sets => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sets"
-            }
-            Absent::SortedSets => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sorted sets"
-            }
-            Absent::Streams => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no streams"
-            }
-            Absent::Geo => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no geospatial \
-                 indexes"
-            }
-            Absent::HyperLogLog => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no HyperLogLog"
-            }
+            Absent::Streams => "ERR Larder has no streams",
+            Absent::Geo => "ERR Larder has no geospatial indexes",
+            Absent::HyperLogLog => "ERR Larder has no HyperLogLog",
             Absent::Scripts => {
                 "ERR Larder runs no scripts and no functions: use MULTI, WATCH and EXEC for what \
                  must be atomic"
@@ -104,7 +62,6 @@ impl Absent {
             Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
             Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",
             Absent::Modules => "ERR Larder loads no modules",
-            Absent::Sorting => "ERR Larder is a cache: it has no lists or sets to sort",
         }
     }
 }

@@ -32,9 +32,22 @@ pub fn describe(reply: &mut Reply<'_>, command: &Command) {
         }
         reply.bulk(b"flags");
         words(reply, spec.flags, &key::NAMES, "");
-        place(reply, "begin_search", "index", &[("index", spec.begin)]);
-        let range = [("lastkey", spec.last), ("keystep", spec.step), ("limit", 0)];
-        place(reply, "find_keys", "range", &range);
+        match (spec.last, spec.step) {
+            (super::ELSEWHERE, 0) => {
+                place(reply, "begin_search", "index", &[("index", spec.begin)]);
+                let number = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
+                place(reply, "find_keys", "keynum", &number);
+            }
+            (super::ELSEWHERE, _) => {
+                place(reply, "begin_search", "unknown", &[]);
+                place(reply, "find_keys", "unknown", &[]);
+            }
+            (last, step) => {
+                place(reply, "begin_search", "index", &[("index", spec.begin)]);
+                let range = [("lastkey", last), ("keystep", step), ("limit", 0)];
+                place(reply, "find_keys", "range", &range);
+            }
+        }
     }
     reply.set(command.subcommands.len());
     command.subcommands.iter().for_each(|command| describe(reply, command));

@@ -11,9 +11,15 @@ pub mod docs;
 mod hashes;
 mod id;
 mod keys;
+mod lists;
 mod server;
+mod sets;
+mod sorted_sets;
+mod sorting;
 mod strings;
 mod words;
+
+use crate::resp::{Args, number::parse_i64};
 
 pub use id::Id;
 pub use words::{category, flag, key, names};
@@ -54,11 +60,15 @@ pub struct KeySpec {
     pub flags: u32,
     /// Index of the first key.
     pub begin: i8,
-    /// Last key: from the first, or when negative from the end.
+    /// Last key: from the first, or when negative from the end; [`ELSEWHERE`]: no fixed place.
     pub last: i8,
-    /// Step from one key to the next.
+    /// Step from one key to the next. Of keys [`ELSEWHERE`], 0: the argument at `begin` is their
+    /// number, and they follow it; 1: the arguments tell.
     pub step: i8,
 }
+
+/// Mark of keys that have no fixed place.
+pub const ELSEWHERE: i8 = 127;
 
 macro_rules! commands {
     ($table:ident $(
@@ -94,8 +104,17 @@ macro_rules! commands {
 use commands;
 
 /// The tables, in the order COMMAND lists them.
-static GROUPS: [&[Command]; 5] =
-    [strings::COMMANDS, hashes::COMMANDS, keys::COMMANDS, connection::COMMANDS, server::COMMANDS];
+static GROUPS: [&[Command]; 9] = [
+    strings::COMMANDS,
+    hashes::COMMANDS,
+    lists::COMMANDS,
+    sets::COMMANDS,
+    sorted_sets::COMMANDS,
+    sorting::COMMANDS,
+    keys::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+];
 
 /// Slots of the table of names: a power of two, more than twice the commands.
 const SLOTS: usize = 512;
@@ -181,7 +200,16 @@ impl Command {
         self.flags & flags != 0
     }
 
-    /// The places of its keys in a call with `count` arguments.
+    /// The places of its keys in a call, whatever its arguments.
+    pub fn places(&self, args: &Args<'_>) -> Vec<usize> {
+        if !self.has(flag::MOVABLEKEYS) {
+            return self.key_places(args.len()).collect();
+        }
+        self.keys.iter().flat_map(|spec| spec.places(args)).collect()
+    }
+
+    /// The places of its keys in a call with `count` arguments, if it does not have
+    /// [`flag::MOVABLEKEYS`].
     #[inline]
     pub fn key_places(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
         let first = self.first.max(0) as usize;
@@ -192,6 +220,33 @@ impl Command {
         };
         let end = if first == 0 { 0 } else { last };
         (first..end).step_by(self.step.max(1) as usize)
+    }
+}
+
+impl KeySpec {
+    /// The places of these keys in a call.
+    pub fn places(&self, args: &Args<'_>) -> Vec<usize> {
+        let begin = self.begin.max(0) as usize;
+        match (self.last, self.step) {
+            (ELSEWHERE, 0) => {
+                let number = parse_i64(args.get(begin)).and_then(|n| usize::try_from(n).ok());
+                let end = number.map_or(0, |number| (begin + 1).saturating_add(number));
+                (begin + 1..end.min(args.len())).collect()
+            }
+            // SORT: of several destinations the last counts.
+            (ELSEWHERE, _) if self.flags & key::OW != 0 => {
+                let stores = (2..args.len().saturating_sub(1)).filter(|at| args.is(*at, "STORE"));
+                stores.last().map(|at| at + 1).into_iter().collect()
+            }
+            (ELSEWHERE, _) => Vec::new(),
+            (last, step) => {
+                let end = match last {
+                    ..0 => (args.len() + 1).saturating_sub(last.unsigned_abs() as usize),
+                    _ => (begin + last as usize + 1).min(args.len()),
+                };
+                (begin..end).step_by(step.max(1) as usize).collect()
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Arrived, Content, Failed, Missing, Piece, Segment, Text, expand, is_
 use crate::{
     fetch::{self, FetchResult, Reply, Source},
     http::{
+        admittance,
         flow::{OnError, Step, step, stored_on_error},
         lookups::Lookups,
     },
@@ -83,8 +84,11 @@ fn request(text: &Text, wanted: &Wanted, at: usize) -> Result<PartRequest, u16> 
         return Err(NOWHERE);
     }
     let without = text.request.to(pages, &target, false).ok_or(NOWHERE)?;
-    let policy =
-        without.with(pages, |request| route(request).map(|route| route.policy.into_owned()));
+    let policy = without.with(pages, |request| match admittance::fault(request) {
+        // The site of the part asks its clients for a certificate of its own.
+        Some(refusal) => Err(refusal),
+        None => route(request).map(|route| route.policy.into_owned()),
+    });
     let policy = policy.map_err(|Refusal(status, _)| status)?;
     if policy.handling.as_ref().is_some_and(|handling| handling.redirect.is_some()) {
         return Err(302);
@@ -152,6 +156,10 @@ fn stored(text: &Rc<Text>, request: &PartRequest, held: StoredPage) -> Result<Lo
     if is_made(&held) {
         let Some(source) = Content::of(&held) else { return Ok(Looked::Failed(500)) };
         return nested(text, request, source).map(Looked::Segments);
+    }
+    if held.meta.flags.any(PageFlags::SLICED) {
+        // A file so large is no part of a page.
+        return Ok(Looked::Failed(502));
     }
     let (from, length) = (page.body_at as u64, page.body_len);
     if held.meta.flags.any(PageFlags::UNFRAMED) && length == 0 {

@@ -185,16 +185,22 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Waits for so many milliseconds, for mail, or for a [call](crate::object::Client::call).
+    /// Waits for so many milliseconds, for mail, for bytes, or for a [call](crate::object::Client::call).
     /// Returns the bytes received meanwhile. A client that has gone wants nothing more: what it had
     /// sent would come late, behind what it sent anew on another connection.
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
         self.hold_buffers()?;
-        let (client, watch) = (&self.client, &self.socket.watch);
+        let (client, watch, stream) = (&self.client, &self.socket.watch, &self.socket.stream);
+        // A client that leaves is noticed, unless what it sent before fills the buffer.
+        let reads = self.buffers.as_ref().is_some_and(|b| b.buf.len() - b.at < WINDOW);
         let woken = poll_fn(|cx| {
             let woken = client.take_call() || client.has_mail() || client.is_killed();
-            if woken { Poll::Ready(Ok(())) } else { watch.wait::<()>(cx) }
+            if woken || (reads && stream.poll_read_ready(cx).is_ready()) {
+                Poll::Ready(Ok(()))
+            } else {
+                watch.wait::<()>(cx)
+            }
         });
         let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
         // Commands that are not taken up when the server stops never will be.

@@ -33,7 +33,7 @@ pub(crate) fn times(shared: &Shared) -> Vec<(&'static str, [u64; BUCKETS])> {
     shared.counters.iter().for_each(|counters| counters.add_latencies(&mut sums));
     table::all()
         .flat_map(|command| std::iter::once(command).chain(command.subcommands))
-        .filter_map(|command| sums.get(&(command.id as u8)).map(|sum| (command.name, *sum)))
+        .filter_map(|command| sums.get(&(command.id as u16)).map(|sum| (command.name, *sum)))
         .collect()
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn clients(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "maxclients:{}", ctx.shared.limits().connections);
     line!(out, "client_recent_max_input_buffer:0");
     line!(out, "client_recent_max_output_buffer:0");
-    line!(out, "blocked_clients:0");
+    line!(out, "blocked_clients:{}", ctx.shared.waiting.count());
     line!(out, "tracking_clients:{tracking}");
     line!(out, "clients_in_timeout_table:0");
 }

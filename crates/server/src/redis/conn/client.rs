@@ -114,13 +114,17 @@ pub(crate) fn no_evict(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-/// No command blocks, so no client is ever blocked.
+/// CLIENT UNBLOCK client-id [TIMEOUT | ERROR]
 pub(crate) fn unblock(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() == 4 && !args.is(3, "timeout") && !args.is(3, "error") {
         return ctx.reply().error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     }
     match number::parse_i64(args.get(2)) {
-        Some(_) => ctx.reply().integer(0),
+        Some(id) => {
+            let with_error = args.len() == 4 && args.is(3, "error");
+            let done = ctx.shared.waiting.unblock(id as u64, with_error);
+            ctx.reply().integer(done.into());
+        }
         None => ctx.reply().error("ERR value is not an integer or out of range"),
     }
 }
@@ -273,6 +277,7 @@ fn letters(known: &Known) -> String {
         (flag::MONITOR, 'O'),
         (flag::SUBSCRIBER, 'P'),
         (flag::MULTI, 'x'),
+        (flag::BLOCKED, 'b'),
         (flag::TRACKING, 't'),
         (flag::BROKEN_REDIRECT, 'R'),
         (flag::BROADCAST, 'B'),

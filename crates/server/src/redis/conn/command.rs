@@ -3,7 +3,7 @@
 use larder_proto::resp::{
     Args,
     glob::{self, Pattern},
-    table::{self, Command, Id, category, docs, key, names},
+    table::{self, Command, Id, category, docs, flag, key, names},
 };
 
 use crate::redis::{
@@ -157,13 +157,17 @@ fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str>
     else {
         return Err("ERR Invalid command specified");
     };
-    if command.first == 0 {
+    if command.first == 0 && !command.has(flag::MOVABLEKEYS) {
         return Err("ERR The command has no key arguments");
     }
     if !command.takes(inner.len()) {
         return Err("ERR Invalid number of arguments specified for command");
     }
-    Ok((command, command.key_places(inner.len()).collect()))
+    let places = command.places(&inner);
+    if places.is_empty() {
+        return Err("ERR Invalid arguments specified for command");
+    }
+    Ok((command, places))
 }
 
 pub(crate) fn get_keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {

@@ -38,7 +38,7 @@ pub(crate) fn remember(face: &Face, conn: &mut Conn, command: &Command, args: &A
     // A command with many keys (MGET, EXISTS, TOUCH) remembers them in parts: `Ctx::remember`.
     conn.remembers = keeps && command.last < 0 && args.len() > PART;
     if keeps && !conn.remembers {
-        for place in command.key_places(args.len()) {
+        for place in command.places(args) {
             let dropped = shared.tracking.remember(shared, args.get(place), conn.known.id());
             dropped.for_each(|untold| face.tell(untold));
         }

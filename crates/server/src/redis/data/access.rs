@@ -1,10 +1,10 @@
 //! Access of the commands to the store.
 
-use larder_proto::resp::hash;
+use larder_proto::resp::{collection::Kind, hash};
 use larder_store::{Entry, Hint, If, Put, PutError};
 
 use super::super::ctx::Ctx;
-use super::errors::{Outcome, WRONG_TYPE, refused};
+use super::errors::{Outcome, Refused, WRONG_TYPE, refused};
 use crate::clock::Ms;
 
 /// Attempts of a command whose writes lose to others. Practically never exhausted; then it answers
@@ -15,6 +15,21 @@ const ATTEMPTS: usize = 1000;
 #[inline]
 pub(super) fn is_hash(entry: &Entry<'_>) -> bool {
     entry.flags() == hash::FLAGS
+}
+
+/// Redis's name of the type of an entry with these flags.
+pub(super) fn type_name(flags: u32) -> &'static str {
+    match Kind::of(flags) {
+        Some(kind) => kind.name(),
+        None if flags == hash::FLAGS => "hash",
+        None => "string",
+    }
+}
+
+/// Returns whether the entry holds a string.
+#[inline]
+pub(super) fn is_string(entry: &Entry<'_>) -> bool {
+    !is_hash(entry) && Kind::of(entry.flags()).is_none()
 }
 
 impl Ctx<'_> {
@@ -86,8 +101,10 @@ impl Ctx<'_> {
         mut step: impl FnMut(&mut Self) -> Outcome<Option<T>>,
     ) -> Outcome<T> {
         for _ in 0..ATTEMPTS {
-            if let Some(done) = step(self)? {
-                return Ok(done);
+            match step(self) {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) | Err(Refused::Lost) => {}
+                Err(error) => return Err(error),
             }
         }
         Err(refused(PutError::Full, b""))
@@ -98,7 +115,7 @@ impl Ctx<'_> {
 #[inline]
 pub(super) fn string(entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
     match entry {
-        Some(entry) if is_hash(&entry) => Err(WRONG_TYPE.into()),
+        Some(entry) if !is_string(&entry) => Err(WRONG_TYPE.into()),
         other => Ok(other),
     }
 }

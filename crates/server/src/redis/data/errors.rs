@@ -26,6 +26,8 @@ pub(super) enum Refused {
     Expiry,
     /// The key is longer than the store takes.
     Key,
+    /// A part of the collection was evicted, and so the whole: the command starts again.
+    Lost,
 }
 
 /// Result of a step of a command.
@@ -64,6 +66,7 @@ impl Ctx<'_> {
                 let name = args.get(0).to_ascii_lowercase();
                 reply.error([b"ERR invalid expire time in '", &name[..], b"' command"].concat());
             }
+            Refused::Lost => reply.error(FULL),
             Refused::Key => reply.error(format!("ERR the key is longer than {MAX_KEY} bytes")),
         }
     }

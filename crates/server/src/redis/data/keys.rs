@@ -7,7 +7,7 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::access::is_hash;
+use super::access::type_name;
 use super::errors::{NOT_INTEGER, SYNTAX};
 use super::parts;
 use super::random::random;
@@ -46,8 +46,7 @@ pub(super) fn touch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 pub(super) fn kind(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let name = match ctx.look(args.get(1)) {
         None => "none",
-        Some(entry) if is_hash(&entry) => "hash",
-        Some(_) => "string",
+        Some(entry) => type_name(entry.flags()),
     };
     ctx.reply().simple(name);
 }

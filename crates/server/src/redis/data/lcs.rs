@@ -4,7 +4,7 @@ use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::Entry;
 
 use super::super::ctx::Ctx;
-use super::access::is_hash;
+use super::access::is_string;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 use super::joined::Whole;
 
@@ -53,7 +53,7 @@ fn parse(args: &Args<'_>) -> Outcome<Options> {
 fn lcs_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let first = ctx.read(args.get(1));
     let second = ctx.read(args.get(2));
-    if [&first, &second].into_iter().flatten().any(is_hash) {
+    if [&first, &second].into_iter().flatten().any(|entry| !is_string(entry)) {
         return Err("ERR The specified keys must contain string values".into());
     }
     let options = parse(args)?;

@@ -114,7 +114,10 @@ pub(super) struct Target {
 /// Called at the end: true if the value was stored, false if the condition did not hold.
 pub(super) type End = Box<dyn FnOnce(&mut Ctx<'_>, &Args<'_>, bool)>;
 
-fn store_condition<'e>(condition: Condition, old: Option<&'e Entry<'static>>) -> If<'e, 'static> {
+pub(super) fn store_condition<'e>(
+    condition: Condition,
+    old: Option<&'e Entry<'static>>,
+) -> If<'e, 'static> {
     match condition {
         Condition::Any => If::Always,
         Condition::Absent => If::Absent,

@@ -2,7 +2,8 @@
 //! of connections, transactions and locks. Replies and errors are those of Redis 7.0, byte for
 //! byte.
 //!
-//! A string is an entry with any flags except [`resp::hash::FLAGS`], which mark a hash. A write
+//! A string is an entry with any flags except [`resp::hash::FLAGS`], which mark a hash, and those of
+//! [`resp::collection::Kind`]. A write
 //! that depends on the present value looks it up, computes, and replaces the entry that it saw. If
 //! that entry has changed (by the memcached face or an eviction), it starts again. Commands of this
 //! face do not interrupt each other: dispatch holds the key's lock.
@@ -14,12 +15,19 @@
 //! | `strings.rs`, `set.rs`, `range.rs`, `counters.rs`, `lcs.rs` | strings |
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
 //! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `listing.rs`, `object.rs` | keys of any type |
+//! | `collection/`, `trees.rs` | lists, sets and sorted sets in the store |
+//! | `lists.rs`, `list_moves.rs`, `timeout.rs` | lists |
+//! | `sets.rs`, `set_join.rs`, `drawing.rs` | sets |
+//! | `zsets/` | sorted sets |
+//! | `sort.rs` | SORT |
 //! | `hashes.rs`, `hash_write.rs`, `hash_walk.rs` | hashes |
 
 mod access;
 mod bitfield;
 mod bits;
+mod collection;
 mod counters;
+mod drawing;
 mod errors;
 mod expiry;
 mod hash_walk;
@@ -28,7 +36,9 @@ mod hashes;
 mod joined;
 mod keys;
 mod lcs;
+mod list_moves;
 mod listing;
+mod lists;
 mod long;
 mod moves;
 mod object;
@@ -37,23 +47,45 @@ mod random;
 mod range;
 pub(crate) mod scripts;
 mod set;
+mod set_join;
+mod sets;
+mod sort;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod timeout;
+mod trees;
 mod walk;
+mod zsets;
 
 use larder_proto::resp::{Args, table::Id};
 
+use drawing::draws;
+pub(super) use list_moves::Wish;
 pub(super) use parts::PART;
+pub(super) use sort::reads_others;
 
-use super::ctx::Ctx;
+use super::{ctx::Ctx, waiting::Waiter};
 
 /// Handler of a command. Dispatch has checked the number of arguments.
 pub(crate) type Run = fn(&mut Ctx<'_>, &Args<'_>);
 
 /// The handler of a data command; `None`: another command.
 pub(crate) fn command(id: Id) -> Option<Run> {
-    on_strings(id).or_else(|| on_keys(id)).or_else(|| on_hashes(id))
+    on_strings(id)
+        .or_else(|| on_keys(id))
+        .or_else(|| on_hashes(id))
+        .or_else(|| on_lists(id))
+        .or_else(|| on_sets(id))
+        .or_else(|| on_sorted_sets(id))
+}
+
+/// Serves a client that waits for a key. False: nobody behind it can be served now.
+pub(super) fn serve_one(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) -> bool {
+    match waiter.wish {
+        Wish::Element(_) | Wish::Elements(..) | Wish::Move => list_moves::serve(ctx, key, waiter),
+        Wish::Member { .. } | Wish::Members { .. } => zsets::serve(ctx, key, waiter),
+    }
 }
 
 fn on_strings(id: Id) -> Option<Run> {
@@ -118,6 +150,8 @@ fn on_keys(id: Id) -> Option<Run> {
         Id::Rename => moves::rename,
         Id::Renamenx => moves::renamenx,
         Id::Scan => walk::scan,
+        Id::Sort => sort::sort,
+        Id::SortRo => sort::sort_ro,
         Id::Swapdb => moves::swapdb,
         Id::Touch => keys::touch,
         Id::Ttl => expiry::ttl,
@@ -145,6 +179,98 @@ fn on_hashes(id: Id) -> Option<Run> {
         Id::Hsetnx => hash_write::hsetnx,
         Id::Hstrlen => hashes::hstrlen,
         Id::Hvals => hashes::hvals,
+        _ => return None,
+    })
+}
+
+fn on_lists(id: Id) -> Option<Run> {
+    Some(match id {
+        Id::Blmove => list_moves::blmove,
+        Id::Blmpop => list_moves::blmpop,
+        Id::Blpop => list_moves::blpop,
+        Id::Brpop => list_moves::brpop,
+        Id::Brpoplpush => list_moves::brpoplpush,
+        Id::Lindex => lists::lindex,
+        Id::Linsert => lists::linsert,
+        Id::Llen => lists::llen,
+        Id::Lmove => list_moves::lmove,
+        Id::Lmpop => list_moves::lmpop,
+        Id::Lpop => lists::lpop,
+        Id::Lpos => lists::lpos,
+        Id::Lpush => lists::lpush,
+        Id::Lpushx => lists::lpushx,
+        Id::Lrange => lists::lrange,
+        Id::Lrem => lists::lrem,
+        Id::Lset => lists::lset,
+        Id::Ltrim => lists::ltrim,
+        Id::Rpop => lists::rpop,
+        Id::Rpoplpush => list_moves::rpoplpush,
+        Id::Rpush => lists::rpush,
+        Id::Rpushx => lists::rpushx,
+        _ => return None,
+    })
+}
+
+fn on_sets(id: Id) -> Option<Run> {
+    Some(match id {
+        Id::Sadd => sets::sadd,
+        Id::Scard => sets::scard,
+        Id::Sdiff => set_join::sdiff,
+        Id::Sdiffstore => set_join::sdiffstore,
+        Id::Sinter => set_join::sinter,
+        Id::Sintercard => set_join::sintercard,
+        Id::Sinterstore => set_join::sinterstore,
+        Id::Sismember => sets::sismember,
+        Id::Smembers => sets::smembers,
+        Id::Smismember => sets::smismember,
+        Id::Smove => sets::smove,
+        Id::Spop => sets::spop,
+        Id::Srandmember => sets::srandmember,
+        Id::Srem => sets::srem,
+        Id::Sscan => sets::sscan,
+        Id::Sunion => set_join::sunion,
+        Id::Sunionstore => set_join::sunionstore,
+        _ => return None,
+    })
+}
+
+fn on_sorted_sets(id: Id) -> Option<Run> {
+    Some(match id {
+        Id::Bzmpop => zsets::bzmpop,
+        Id::Bzpopmax => zsets::bzpopmax,
+        Id::Bzpopmin => zsets::bzpopmin,
+        Id::Zadd => zsets::zadd,
+        Id::Zcard => zsets::zcard,
+        Id::Zcount => zsets::zcount,
+        Id::Zdiff => zsets::zdiff,
+        Id::Zdiffstore => zsets::zdiffstore,
+        Id::Zincrby => zsets::zincrby,
+        Id::Zinter => zsets::zinter,
+        Id::Zintercard => zsets::zintercard,
+        Id::Zinterstore => zsets::zinterstore,
+        Id::Zlexcount => zsets::zlexcount,
+        Id::Zmpop => zsets::zmpop,
+        Id::Zmscore => zsets::zmscore,
+        Id::Zpopmax => zsets::zpopmax,
+        Id::Zpopmin => zsets::zpopmin,
+        Id::Zrandmember => zsets::zrandmember,
+        Id::Zrange => zsets::zrange,
+        Id::Zrangebylex => zsets::zrangebylex,
+        Id::Zrangebyscore => zsets::zrangebyscore,
+        Id::Zrangestore => zsets::zrangestore,
+        Id::Zrank => zsets::zrank,
+        Id::Zrem => zsets::zrem,
+        Id::Zremrangebylex => zsets::zremrangebylex,
+        Id::Zremrangebyrank => zsets::zremrangebyrank,
+        Id::Zremrangebyscore => zsets::zremrangebyscore,
+        Id::Zrevrange => zsets::zrevrange,
+        Id::Zrevrangebylex => zsets::zrevrangebylex,
+        Id::Zrevrangebyscore => zsets::zrevrangebyscore,
+        Id::Zrevrank => zsets::zrevrank,
+        Id::Zscan => sets::zscan,
+        Id::Zscore => zsets::zscore,
+        Id::Zunion => zsets::zunion,
+        Id::Zunionstore => zsets::zunionstore,
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@ use larder_store::{Entry, Namespace};
 use super::super::ctx::{Class, Ctx};
 use super::errors::{NO_KEY, NOT_INTEGER, Outcome, SYNTAX};
 use super::long::{Condition, End, Layout, Target};
+use super::trees::has_parts;
 
 const SAME: &str = "ERR source and destination objects are the same";
 const NO_DATABASE: &str = "ERR DB index is out of range";
@@ -29,6 +30,10 @@ fn put_copy(
     end: End,
 ) -> Outcome {
     let target = Target { ns, key, flags: entry.flags(), expires: entry.expires(), condition };
+    // Where the value was before: all three commands name it first.
+    if has_parts(&entry) {
+        return ctx.copy_tree(args, 1, entry, target, end);
+    }
     let len = entry.len();
     // The condition never depends on the old value, so the write does not restart.
     ctx.write(args, Layout::new(Some(entry), len), target, |_, _| {}, end).map(drop)
@@ -70,6 +75,7 @@ fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, condition: Condition) -> Outcom
         if moved {
             ctx.modified(Class::Generic, "rename_from", args.get(1));
             ctx.modified(Class::Generic, "rename_to", args.get(2));
+            ctx.face.signal(ctx.ns, args.get(2));
         }
     });
     put_copy(ctx, args, entry, (ctx.ns, 2), condition, end)
@@ -107,6 +113,7 @@ fn copy_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         ctx.reply().integer(copied.into());
         if copied {
             ctx.modified_in(db, Class::Generic, "copy_to", args.get(2));
+            ctx.face.signal(ctx.shared.namespace(db), args.get(2));
         }
     });
     put_copy(ctx, args, entry, (ctx.shared.namespace(db), 2), condition, end)
@@ -134,6 +141,7 @@ fn move_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             ctx.store.delete(ctx.ns, key, ctx.now);
             ctx.modified(Class::Generic, "move_from", key);
             ctx.modified_in(db, Class::Generic, "move_to", key);
+            ctx.face.signal(ctx.shared.namespace(db), key);
         }
         ctx.reply().integer(moved.into());
     });

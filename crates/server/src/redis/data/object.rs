@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use larder_proto::resp::{
     Args,
+    collection::{Head, Items, Kind, Shape},
     hash::Hash,
     number::{I64_TEXT, parse_i64},
 };
@@ -11,11 +12,14 @@ use larder_store::Entry;
 
 use super::super::ctx::Ctx;
 use super::access::is_hash;
+use super::collection::kind_of;
 use super::errors::{NOT_INTEGER, SYNTAX};
 use super::joined::Whole;
 
 /// Longest `embstr` of Redis, in bytes.
 const EMBEDDED: u64 = 44;
+/// Largest set of integers that Redis encodes as such.
+const INTEGERS: u64 = 512;
 /// Bytes of a record beyond key and value, with its index slot.
 const RECORD: u64 = 32;
 
@@ -60,6 +64,9 @@ pub(super) fn encoding(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
+    if let Some(kind) = kind_of(entry) {
+        return collection_name(ctx, entry, kind);
+    }
     if is_hash(entry) {
         let record = Whole::of(entry);
         let packed = Hash::read(&record).is_ok_and(|hash| is_packed(ctx, &hash));
@@ -69,6 +76,29 @@ fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
         return "int";
     }
     if entry.len() <= EMBEDDED { "embstr" } else { "raw" }
+}
+
+/// Redis's encoding of such a list, set or sorted set.
+fn collection_name(ctx: &Ctx<'_>, entry: &Entry<'_>, kind: Kind) -> &'static str {
+    let Ok(head) = Head::read(&Whole::of(entry)) else { return "raw" };
+    let config = &ctx.shared.config;
+    let shape = if kind == Kind::SortedSet { Shape::Scored } else { Shape::Bare };
+    let all = |fits: &dyn Fn(&[u8]) -> bool| {
+        head.main.level == 0
+            && Items::new(shape, &head.main.bytes)
+                .all(|item| item.is_ok_and(|item| fits(item.bytes)))
+    };
+    match kind {
+        Kind::List => "quicklist",
+        Kind::Set if head.count <= INTEGERS && all(&|item| parse_i64(item).is_some()) => "intset",
+        Kind::Set => "hashtable",
+        Kind::SortedSet => {
+            let most = config.listpack_value.load(Relaxed);
+            let is_packed = head.count <= config.listpack_entries.load(Relaxed)
+                && all(&|item| item.len() as u64 <= most);
+            if is_packed { "listpack" } else { "skiplist" }
+        }
+    }
 }
 
 /// Returns whether Redis would encode it as a listpack.
@@ -124,7 +154,14 @@ pub(super) fn memory_usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     let key = args.get(2);
     match ctx.look(key) {
-        Some(entry) => ctx.reply().integer((RECORD + key.len() as u64 + entry.len()) as i64),
+        Some(entry) => {
+            let parts = match kind_of(&entry) {
+                Some(_) => Head::read(&Whole::of(&entry)).map_or(0, |head| head.bytes),
+                None => 0,
+            };
+            let bytes = RECORD + key.len() as u64 + entry.len() + parts;
+            ctx.reply().integer(bytes as i64);
+        }
         None => ctx.reply().null(),
     }
 }

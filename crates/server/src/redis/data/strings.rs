@@ -7,7 +7,7 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::access::{is_hash, string};
+use super::access::{is_string, string};
 use super::errors::{Outcome, Refused, refused};
 use super::long::{AT_ONCE, Bytes, Condition, End, Layout, PIECE, StringWriter};
 use super::set::{self, Expiry, Options};
@@ -134,7 +134,7 @@ impl Job for Mget {
             let mut keys = args.from(self.at).take(TOGETHER);
             ctx.remember(args.from(self.at).take(TOGETHER));
             ahead::each(ctx.store, ctx.ns, &mut keys, |key, hint| {
-                match ctx.read_hinted(key, hint).filter(|entry| !is_hash(entry)) {
+                match ctx.read_hinted(key, hint).filter(is_string) {
                     Some(entry) => ctx.whole(entry),
                     None => ctx.reply().null(),
                 }

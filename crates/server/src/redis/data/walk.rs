@@ -3,12 +3,12 @@
 use larder_proto::resp::{
     Args,
     glob::{self, Pattern},
-    hash,
     number::{Text, parse_cursor, parse_i64},
 };
 use larder_store::{Cursor, Keep};
 
 use super::super::{ctx::Ctx, names::Names};
+use super::access::type_name;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
 /// Keys shown by a step of SCAN without COUNT.
@@ -76,7 +76,7 @@ impl<'a> Options<'a> {
     }
 
     fn is_kind(&self, flags: u32) -> bool {
-        let kind = if flags == hash::FLAGS { "hash" } else { "string" };
+        let kind = type_name(flags);
         self.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(kind.as_bytes()))
     }
 }

@@ -5,7 +5,7 @@ use larder_proto::resp::{
     table::{self, Command, Id, flag},
 };
 
-use super::text;
+use super::{COLLECTIONS, text};
 
 /// Maximum of arguments of a command without keys, unless it runs in steps.
 const WORDS: usize = 1024;
@@ -63,6 +63,9 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
             | Id::Mset
             | Id::Msetnx,
         ) => (WORD, usize::MAX),
+        Some(_) if command.is_some_and(|command| command.categories & COLLECTIONS != 0) => {
+            (WORD, MESSAGE)
+        }
         Some(Id::Publish | Id::Spublish | Id::Hset | Id::Hsetnx | Id::Hmset) => (WORD, MESSAGE),
         // COMMAND GETKEYS: a command of any other is its arguments.
         Some(_) if args.is(0, "command") => (MESSAGE, MESSAGE),
@@ -71,7 +74,7 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
         None => return None,
         Some(_) => (WORD, WORD),
     };
-    let places = command.into_iter().flat_map(|command| command.key_places(args.len()));
+    let places = command.into_iter().flat_map(|command| command.places(args));
     let is_over = |most| move |arg: &[u8]| arg.len() > most;
     let most = if args.from(1).any(is_over(value)) {
         value

@@ -79,7 +79,7 @@ impl Session {
                         drop_answers(dropped);
                         answered(conn, muted, out);
                     } else if !run(face, conn, &args, now, out, dropped) {
-                        return Turn::Later(used, conn.looks_again());
+                        return Turn::Later(used, conn.looks_again(now));
                     }
                     if conn.running.is_none() {
                         self.forget();

@@ -78,15 +78,19 @@ fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<FaceAcceptor<EchoFace>>, SocketAdd
         events: RefCell::default(),
     });
     let any = [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
-    let mut bound =
-        listen::bind(&any, 1, Manner { sndbuf: 0, backlog: 8 }, &mut Inherited::default())
-            .expect("bound");
+    let mut bound = listen::bind(
+        &any,
+        1,
+        Manner { sndbuf: 0, backlog: 8, shared: false },
+        &mut Inherited::default(),
+    )
+    .expect("bound");
     let Some(listener @ Listener::Tcp(_)) = bound.workers[0].pop() else { panic!("a listener") };
     let address = listener.name().expect("a name").parse().expect("an address");
     let conns = conns();
     let acceptor = Acceptor::open(listener, &conns.reactor).expect("a acceptor");
     let face_acceptor = FaceAcceptor::new(face.clone(), conns);
-    spawn_local(face_acceptor.clone().accept(acceptor, false));
+    spawn_local(face_acceptor.clone().accept(acceptor, false, Rc::default()));
     (face, face_acceptor, address)
 }
 

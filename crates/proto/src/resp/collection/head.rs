@@ -1,0 +1,124 @@
+//! The head of a collection: the value of the entry under its key.
+
+use super::{Damaged, number, push_number, slice};
+
+/// Version of the form, its first byte.
+const FORM: u8 = 0xc1;
+
+/// The type of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A list.
+    List,
+    /// A set.
+    Set,
+    /// A sorted set.
+    SortedSet,
+}
+
+impl Kind {
+    /// The flags of its head in the store.
+    pub fn flags(self) -> u32 {
+        match self {
+            Kind::List => 0x9d41_7e5b,
+            Kind::Set => 0x9d41_7e5c,
+            Kind::SortedSet => 0x9d41_7e5d,
+        }
+    }
+
+    /// The kind with these flags.
+    pub fn of(flags: u32) -> Option<Kind> {
+        [Kind::List, Kind::Set, Kind::SortedSet].into_iter().find(|kind| kind.flags() == flags)
+    }
+
+    /// Redis's name of the type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::SortedSet => "zset",
+        }
+    }
+}
+
+/// The root of a tree: a run of items (level 0) or a node whose children are `level - 1`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Root {
+    /// Levels of nodes above the runs of items.
+    pub level: u8,
+    /// The run or the node.
+    pub bytes: Vec<u8>,
+}
+
+/// A head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Number of items; at least one.
+    pub count: u64,
+    /// Names its parts; 0: it has none.
+    pub id: u64,
+    /// Parts are numbered below this.
+    pub next: u64,
+    /// Bytes of all parts.
+    pub bytes: u64,
+    /// The tree: of a list by position, of a set by member, of a sorted set by score and member.
+    pub main: Root,
+    /// Of a sorted set that is a tree: its members.
+    pub members: Option<Root>,
+}
+
+impl Head {
+    /// Reads a head.
+    ///
+    /// # Errors
+    /// The bytes are none. (Runs and nodes may still turn out damaged.)
+    pub fn read(bytes: &[u8]) -> Result<Head, Damaged> {
+        if bytes.first() != Some(&FORM) {
+            return Err(Damaged);
+        }
+        let level = *bytes.get(1).ok_or(Damaged)?;
+        let (count, at) = number(bytes, 2)?;
+        if count == 0 || count >> 48 != 0 {
+            return Err(Damaged);
+        }
+        if level == 0 {
+            let main = Root { level, bytes: bytes[at..].to_vec() };
+            return Ok(Head { count, main, ..Head::default() });
+        }
+        let (id, at) = slice(bytes, at, 8)?;
+        let id = u64::from_le_bytes(id.try_into().map_err(|_| Damaged)?);
+        let (next, at) = number(bytes, at)?;
+        let (size, at) = number(bytes, at)?;
+        let (len, at) = number(bytes, at)?;
+        let (main, at) = slice(bytes, at, len)?;
+        let members = match bytes.get(at) {
+            None => None,
+            Some(level) => Some(Root { level: *level, bytes: bytes[at + 1..].to_vec() }),
+        };
+
+        let main = Root { level, bytes: main.to_vec() };
+        Ok(Head { count, id, next, bytes: size, main, members })
+    }
+
+    /// Its bytes.
+    pub fn write(&self) -> Vec<u8> {
+        let members = self.members.as_ref().map_or(0, |root| root.bytes.len());
+        let mut out = Vec::with_capacity(48 + self.main.bytes.len() + members);
+        out.extend_from_slice(&[FORM, self.main.level]);
+        push_number(&mut out, self.count);
+        if self.main.level == 0 {
+            out.extend_from_slice(&self.main.bytes);
+            return out;
+        }
+        out.extend_from_slice(&self.id.to_le_bytes());
+        push_number(&mut out, self.next);
+        push_number(&mut out, self.bytes);
+        push_number(&mut out, self.main.bytes.len() as u64);
+        out.extend_from_slice(&self.main.bytes);
+        if let Some(members) = &self.members {
+            out.push(members.level);
+            out.extend_from_slice(&members.bytes);
+        }
+        out
+    }
+}

@@ -1,0 +1,129 @@
+//! Runs of items. An item is its length in steps of seven bits, its bytes, and in a sorted set its
+//! score (8 bytes).
+
+use std::ops::Range;
+
+use super::{Damaged, Score, number, push_number, slice};
+
+/// Bytes of a score in an item.
+const SCORE: usize = 8;
+
+/// The form of the items in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Bytes: elements of a list, members of a set.
+    Bare,
+    /// Bytes and a score: members of a sorted set.
+    Scored,
+}
+
+/// An item of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Item<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Its score; 0 if it has none.
+    pub score: f64,
+    /// Where it starts in the run.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+}
+
+/// The items of a run in its order. Ends after the first error.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    shape: Shape,
+    run: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Items<'a> {
+    /// All items of a run.
+    pub fn new(shape: Shape, run: &'a [u8]) -> Items<'a> {
+        Items { shape, run, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<Item<'a>, Damaged>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.run.len() {
+            return None;
+        }
+        let item = item(self.shape, self.run, self.at);
+        self.at = item.map_or(self.run.len(), |item| item.end);
+        Some(item)
+    }
+}
+
+#[inline]
+fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
+    let (len, at) = number(run, start)?;
+    let (bytes, end) = slice(run, at, len)?;
+    if shape == Shape::Bare {
+        return Ok(Item { bytes, score: 0.0, start, end });
+    }
+    let (score, end) = slice(run, end, SCORE as u64)?;
+    let score = f64::from_le_bytes(score.try_into().map_err(|_| Damaged)?);
+    if score.is_nan() {
+        return Err(Damaged);
+    }
+    Ok(Item { bytes, score, start, end })
+}
+
+/// Appends an item to a run.
+pub fn push_item(run: &mut Vec<u8>, shape: Shape, bytes: &[u8], score: Score) {
+    push_number(run, bytes.len() as u64);
+    run.extend_from_slice(bytes);
+    if shape == Shape::Scored {
+        run.extend_from_slice(&score.to_le_bytes());
+    }
+}
+
+/// How a run is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// All parts are alike.
+    Even,
+    /// The first parts are filled, because the run grows at its end.
+    First,
+    /// The last parts are filled, because the run grows at its start.
+    Last,
+}
+
+/// Divides a run into runs of at most `most` bytes, or of one item: its parts and the items of each.
+///
+/// # Errors
+/// The run is damaged.
+pub fn divide(
+    shape: Shape,
+    run: &[u8],
+    most: usize,
+    fill: Fill,
+) -> Result<Vec<(Range<usize>, u64)>, Damaged> {
+    let mut items = Vec::new();
+    for item in Items::new(shape, run) {
+        let item = item?;
+        items.push(item.start..item.end);
+    }
+    let runs = run.len().div_ceil(most.max(1)).max(1);
+    let aim = if fill == Fill::Even { (run.len() / runs + 1).min(most) } else { most };
+    let mut parts: Vec<(Range<usize>, u64)> = Vec::new();
+    let mut add = |item: Range<usize>| match parts.last_mut() {
+        Some((part, count)) if part.len() < aim && part.len() + item.len() <= most => {
+            *part = part.start.min(item.start)..part.end.max(item.end);
+            *count += 1;
+        }
+        _ => parts.push((item, 1)),
+    };
+    if fill == Fill::Last {
+        items.into_iter().rev().for_each(add);
+        parts.reverse();
+    } else {
+        items.into_iter().for_each(&mut add);
+    }
+    Ok(parts)
+}

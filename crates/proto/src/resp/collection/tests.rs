@@ -1,0 +1,141 @@
+use proptest::prelude::*;
+
+use super::*;
+
+proptest! {
+    #[test]
+    fn a_run_holds_what_was_put_into_it(
+        items in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), -1e9..1e9f64), 0..60),
+        scored: bool,
+        most in 1usize..700,
+        fill in prop_oneof![Just(Fill::Even), Just(Fill::First), Just(Fill::Last)],
+    ) {
+        let shape = if scored { Shape::Scored } else { Shape::Bare };
+        let mut run = Vec::new();
+        for (bytes, score) in &items {
+            push_item(&mut run, shape, bytes, *score);
+        }
+        let read: Vec<_> = Items::new(shape, &run).map(|item| item.unwrap()).collect();
+        prop_assert_eq!(read.len(), items.len());
+        for (item, (bytes, score)) in read.iter().zip(&items) {
+            prop_assert_eq!(item.bytes, &bytes[..]);
+            prop_assert_eq!(item.score, if scored { *score } else { 0.0 });
+        }
+        let parts = divide(shape, &run, most, fill).unwrap();
+        prop_assert_eq!(parts.iter().map(|(_, count)| count).sum::<u64>(), items.len() as u64);
+        let joined: Vec<u8> = parts.iter().flat_map(|(part, _)| run[part.clone()].to_vec()).collect();
+        prop_assert_eq!(joined, run.clone());
+        for (part, count) in &parts {
+            prop_assert!(*count == 1 || part.len() <= most);
+            prop_assert_eq!(Items::new(shape, &run[part.clone()]).count() as u64, *count);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        for shape in [Shape::Bare, Shape::Scored] {
+            let _ = Items::new(shape, &bytes).count();
+            let _ = divide(shape, &bytes, 64, Fill::First);
+        }
+        let _ = Node(&bytes).children().count();
+        let (_, _) = (Node(&bytes).at(3), Node(&bytes).with(b"key"));
+        if let Ok(head) = Head::read(&bytes) {
+            prop_assert_eq!(Head::read(&head.write()), Ok(head.clone()));
+        }
+    }
+
+    #[test]
+    fn a_node_finds_its_children(
+        counts in prop::collection::vec(1u64..1000, 1..40),
+        position in 0u64..30_000,
+    ) {
+        let mut node = Vec::new();
+        for (at, count) in counts.iter().enumerate() {
+            push_child(&mut node, *count, at as u64, &(at as u32 * 2).to_be_bytes());
+        }
+        let found = Node(&node).at(position).unwrap();
+        let (mut before, mut nth) = (0, 0);
+        while nth + 1 < counts.len() && position >= before + counts[nth] {
+            before += counts[nth];
+            nth += 1;
+        }
+        prop_assert_eq!((found.part, found.before), (nth as u64, before));
+        let key = (position % 100) as u32;
+        let found = Node(&node).with(&key.to_be_bytes()).unwrap();
+        prop_assert_eq!(found.part, u64::from(key / 2).min(counts.len() as u64 - 1));
+    }
+
+    #[test]
+    fn keys_of_ranks_are_ordered_as_scores_and_members(
+        a in (any::<f64>(), prop::collection::vec(any::<u8>(), 0..5)),
+        b in (any::<f64>(), prop::collection::vec(any::<u8>(), 0..5)),
+    ) {
+        prop_assume!(!a.0.is_nan() && !b.0.is_nan());
+        let (left, right) = (rank_key(a.0, &a.1), rank_key(b.0, &b.1));
+        prop_assert_eq!(left.cmp(&right), compare((a.0, &a.1), (b.0, &b.1)));
+        if left < right {
+            let between = separator(&left, &right);
+            prop_assert!(left < between && between <= right);
+        }
+    }
+
+    #[test]
+    fn a_head_reads_as_it_was_written(
+        count in 1u64..1_000_000,
+        id: u64,
+        next: u64,
+        main in prop::collection::vec(any::<u8>(), 0..300),
+        members in prop::option::of(prop::collection::vec(any::<u8>(), 0..300)),
+        level in 0u8..4,
+    ) {
+        let head = match level {
+            0 => Head { count, main: Root { level, bytes: main }, ..Head::default() },
+            _ => Head {
+                count,
+                id,
+                next,
+                bytes: 7,
+                main: Root { level, bytes: main },
+                members: members.map(|bytes| Root { level: 1, bytes }),
+            },
+        };
+        prop_assert_eq!(Head::read(&head.write()), Ok(head.clone()));
+    }
+}
+
+#[test]
+fn infinities_and_zeros_have_their_place() {
+    let keys: Vec<_> = [f64::NEG_INFINITY, -1.5, -0.0, 1e-300, f64::INFINITY]
+        .map(|score| rank_key(score, b""))
+        .into();
+    assert!(keys.is_sorted_by(|left, right| left < right));
+    assert_eq!(rank_key(0.0, b"a"), rank_key(-0.0, b"a"));
+}
+
+#[test]
+fn scores_are_read_as_redis_reads_them() {
+    for (text, score) in [
+        ("1", Some(1.0)),
+        ("-1.5e3", Some(-1500.0)),
+        (".5", Some(0.5)),
+        ("5.", Some(5.0)),
+        ("+inf", Some(f64::INFINITY)),
+        ("-Infinity", Some(f64::NEG_INFINITY)),
+        ("0x1F", Some(31.0)),
+        ("0x.8p1", Some(1.0)),
+        ("nan", None),
+        ("", None),
+        (" 1", None),
+        ("1 ", None),
+        ("--1", None),
+        ("1e400", None),
+        ("1e-400", None),
+        ("0e-400", Some(0.0)),
+        ("1a", None),
+    ] {
+        assert_eq!(parse_score(text.as_bytes()), score, "{text}");
+    }
+    assert_eq!(parse_bound(b""), Some(0.0));
+    assert_eq!(parse_bound(b"1e400"), Some(f64::INFINITY));
+    assert!(rank_above(1.0) > rank_key(1.0, &[0xff; 40]) && rank_above(1.0) < rank_key(1.1, b""));
+}

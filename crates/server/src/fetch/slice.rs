@@ -1,0 +1,345 @@
+//! Large pages in slices: parts of equal length, each fetched, kept and evicted on its own.
+//!
+//! A page in slices has a map under its key: a record with the head, the facts and the entity tag
+//! of the whole, and no content. It is looked up, judged, confirmed and purged like any page. Its
+//! slices lie in a namespace of their own under the number of their map, so that they end with it:
+//! nothing that was fetched for one version of a page is ever part of another.
+//!
+//! The first request for a page asks the origin for one slice of it. If the answer is a part with a
+//! strong entity tag, it makes the map; all further slices are asked for under that tag (If-Range).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{
+    HeaderValue,
+    header::{IF_RANGE, RANGE},
+};
+use larder_proto::{
+    http::{Fields, RangeSet, RequestHead, range::RangeSpec},
+    page::{Encoding, PageFlags, Partial, Verify, view},
+    rules::{ErrorCause, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable},
+};
+use larder_store::{Entry, Namespace, Put};
+
+use super::origin_request;
+use crate::{
+    fetch::{
+        FetchResult,
+        complete::Extent,
+        job::{self, Job, Keep},
+        store::NewPage,
+    },
+    origin::{self, RequestBody, Response},
+    page::{
+        flight::{Again, Failure, Joined, Landing},
+        forms::copied,
+        head::Spelled,
+        lookup::{PAGES, StoredPage},
+    },
+    request::{Request, pages::Pages, route::Route},
+    room::Holding,
+};
+
+/// Where slices live.
+pub(crate) const SLICES: Namespace = Namespace(20);
+
+/// How often a slice that others fetch is looked for before it is asked for alone.
+const ROUNDS: usize = 3;
+
+/// The slice that a fetch asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Bytes of a slice.
+    pub(crate) size: u64,
+    pub(crate) number: u64,
+}
+
+impl Wanted {
+    /// The first slice of what a client asks for. The end of a page whose length is not known is
+    /// asked for by its begin.
+    pub(crate) fn of(head: &RequestHead<'_>, size: u64) -> Self {
+        let first = head.known.range().and_then(RangeSet::parse).and_then(|set| {
+            match set.specs().first()? {
+                RangeSpec::FromTo(first, _) | RangeSpec::From(first) => Some(*first),
+                RangeSpec::Suffix(_) => None,
+            }
+        });
+        Self { size, number: first.unwrap_or(0) / size }
+    }
+
+    fn first(self) -> u64 {
+        self.number * self.size
+    }
+
+    /// The value of Range.
+    pub(crate) fn range(self) -> String {
+        format!("bytes={}-{}", self.first(), self.first().saturating_add(self.size - 1))
+    }
+
+    /// The part that it is of a page of so many bytes.
+    fn part(self, total: u64) -> Partial {
+        let last = (self.first() + self.size).min(total).saturating_sub(1);
+        Partial { first: self.first(), last, total }
+    }
+}
+
+/// The map of a page in slices.
+pub(crate) struct Map {
+    pub(crate) total: u64,
+    /// Bytes of a slice.
+    pub(crate) size: u64,
+    number: u64,
+    etag: Vec<u8>,
+}
+
+impl Map {
+    /// Reads the map of a page.
+    pub(crate) fn of(held: &StoredPage) -> Option<Self> {
+        let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+        let body = copied(&held.entry, page.body_at as u64, page.body_len);
+        let (number, size) = (body.first_chunk::<8>()?, body.last_chunk::<8>()?);
+        let (number, size) = (u64::from_le_bytes(*number), u64::from_le_bytes(*size));
+        let etag = page.etag?.to_vec();
+        (body.len() == 16 && size > 0).then_some(Self {
+            total: page.meta.nonce,
+            size,
+            number,
+            etag,
+        })
+    }
+
+    fn key(&self, number: u64) -> Vec<u8> {
+        key(self.number, number)
+    }
+
+    /// A slice that is in memory.
+    pub(crate) fn get(&self, request: &Request<'_, '_>, number: u64) -> Option<Entry<'static>> {
+        let entry = request.pages.store.get(SLICES, &self.key(number), request.now())?;
+        let part = Wanted { size: self.size, number }.part(self.total);
+        (entry.len() == part.bytes()).then_some(entry)
+    }
+}
+
+fn key(map: u64, number: u64) -> Vec<u8> {
+    [map.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+/// A slice for one client.
+pub(crate) enum Slice {
+    Stored(Entry<'static>),
+    /// The store did not take it.
+    Ready(Bytes),
+}
+
+/// Why there is no slice.
+pub(crate) enum NoSlice {
+    /// The page is another one now.
+    Changed,
+    Failed(Arc<Failure>),
+}
+
+const BROKEN: Failure = Failure {
+    cause: ErrorCause::Disconnected,
+    status: 502,
+    why: "the site behind this cache did not send the part that it was asked for",
+    detail: None,
+};
+
+/// Makes the map of a page from the answer to the request for one of its slices, and keeps both.
+/// Everybody looks again: for the map, or, where the page cannot be kept in slices, without.
+pub(super) async fn first(mut job: Job, mut response: Response, facts: &ResponseFacts<'_>) {
+    let made = match &job.keep {
+        Some(keep) => map(&job, keep, &mut response, facts).await,
+        None => None,
+    };
+    let again = made.unwrap_or(Again::Unsliced);
+    job.lead.flight.land(Landing::LookAgain(again));
+    job.tell(FetchResult::LookAgain(again));
+}
+
+async fn map(
+    job: &Job,
+    keep: &Keep,
+    response: &mut Response,
+    facts: &ResponseFacts<'_>,
+) -> Option<Again> {
+    let wanted = keep.slice?;
+    let part = partial::content_range(facts.fields)?;
+    let etag = facts.fields.get("etag").filter(|tag| tag.starts_with(b"\""))?;
+    if part != wanted.part(part.total) {
+        return None;
+    }
+    let whole = ResponseFacts { status: 200, ..*facts };
+    let lifetime = keep.with_request(|head| {
+        match storable(&job::request_view(head), &whole, &keep.policy.cache) {
+            Storable::Yes(lifetime) => Some(lifetime),
+            Storable::No(_) => None,
+        }
+    })?;
+    let cookies = keep.cookies && lifetime.flags.any(PageFlags::COOKIELESS);
+    if cookies || Encoding::of(facts.fields.get("content-encoding")) != Encoding::Identity {
+        return None;
+    }
+    let number = job.pages.nonce();
+    let size = wanted.size;
+    let map = Map { total: part.total, size, number, etag: etag.to_vec() };
+    // Before the map: whoever finds it finds the slice.
+    let body = read(job.pages.as_ref(), response, part.bytes()).await?;
+    let kept = put(&job.pages, &map, wanted.number, &body);
+    let stored = kept && put_map(job, keep, response, facts, lifetime, &map);
+    stored.then_some(Again::Stored)
+}
+
+/// Puts the map of a page into the store. False: it is not there.
+fn put_map(
+    job: &Job,
+    keep: &Keep,
+    response: &Response,
+    facts: &ResponseFacts<'_>,
+    lifetime: Lifetime,
+    map: &Map,
+) -> bool {
+    let flags = lifetime.flags.without(PageFlags::COMPOSED).with(PageFlags::SLICED);
+    let lifetime = Lifetime { flags, partial: None, ..lifetime };
+    let whole = ResponseFacts { status: 200, ..*facts };
+    let extent = Extent { meta: lifetime.meta(&whole), before: 0, length: None };
+    let page = NewPage::of(job, keep, response, facts, &lifetime, extent);
+    let Some(mut page) = page else { return false };
+    page.draft.meta.nonce = map.total;
+    page.put(job, &[&map.number.to_le_bytes(), &map.size.to_le_bytes()])
+}
+
+/// Reads a body of exactly so many bytes.
+async fn read(pages: &Pages, response: &mut Response, length: u64) -> Option<Vec<u8>> {
+    let mut held = Holding::new(&pages.shared.room);
+    if !held.wait_for(length).await {
+        return None;
+    }
+    let mut out = Vec::with_capacity(length as usize);
+    while let Some(data) = response.body.chunk().await.ok()? {
+        if (out.len() + data.len()) as u64 > length {
+            return None;
+        }
+        out.extend_from_slice(&data);
+    }
+    (out.len() as u64 == length).then_some(out)
+}
+
+fn put(pages: &Pages, map: &Map, number: u64, body: &[u8]) -> bool {
+    let put = Put { value: &[body], ..Put::default() };
+    let stored = pages.store.set(SLICES, &map.key(number), put, pages.clock.now());
+    if stored.is_err() {
+        pages.counters.store_refused.one();
+    }
+    stored.is_ok()
+}
+
+/// A slice of a page, from memory or from the origin: fetched once for all who want it.
+pub(crate) async fn slice(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    held: &StoredPage,
+    map: &Map,
+    number: u64,
+) -> Result<Slice, NoSlice> {
+    let flights = &request.pages.shared.flights;
+    let key = map.key(number);
+    for round in 0.. {
+        if let Some(entry) = map.get(request, number) {
+            return Ok(Slice::Stored(entry));
+        }
+        if round == ROUNDS {
+            break;
+        }
+        match flights.join(&key, &route.key) {
+            Joined::Leader(lead) => {
+                let fetched = fetch(request, route, held, map, number).await;
+                let landing = match &fetched {
+                    Err(NoSlice::Failed(failure)) => Landing::Failed(failure.clone()),
+                    _ => Landing::LookAgain(Again::Changed),
+                };
+                lead.flight.land(landing);
+                return fetched;
+            }
+            Joined::Follower(flight) => {
+                request.pages.counters.coalesced_waits.one();
+                if let Landing::Failed(failure) = flight.landed().await {
+                    return Err(NoSlice::Failed(failure));
+                }
+                let now = request.now();
+                let current = request.pages.store.peek(PAGES, held.entry.key(), now);
+                if current.and_then(|entry| map_number(&entry)) != Some(map.number) {
+                    return Err(NoSlice::Changed);
+                }
+            }
+        }
+    }
+    fetch(request, route, held, map, number).await
+}
+
+/// The number of the map that is stored now.
+fn map_number(entry: &Entry<'_>) -> Option<u64> {
+    let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+    let body = copied(entry, page.body_at as u64, page.body_len);
+    Some(u64::from_le_bytes(*body.first_chunk::<8>()?))
+}
+
+async fn fetch(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    held: &StoredPage,
+    map: &Map,
+    number: u64,
+) -> Result<Slice, NoSlice> {
+    let broken = || NoSlice::Failed(Arc::new(BROKEN));
+    let wanted = Wanted { size: map.size, number };
+    let mode = Mode::Complete { range: wanted.range(), validator: map.etag.clone() };
+    let mut outgoing = origin_request(request, route, &mode, RequestBody::Empty, false);
+    outgoing.method = http::Method::GET;
+    let origin = request.config.origin(&route.site, &route.policy).ok_or_else(broken)?;
+    let mut response = match origin.send(outgoing, None).await {
+        Ok(response) => response,
+        Err(error) => {
+            request.pages.counters.origin_failures.one();
+            return Err(NoSlice::Failed(Arc::new(Failure::of(&error))));
+        }
+    };
+    let spelled = Spelled::of(&response.headers);
+    let headers = spelled.headers();
+    let fields = Fields::new(&headers);
+    let same_tag = fields.get("etag").is_none_or(|tag| tag == map.etag);
+    let part = partial::content_range(fields);
+    match response.status {
+        206 if same_tag && part == Some(wanted.part(map.total)) => {}
+        // Another version, or none any more: all slices of this one are of no use.
+        200 | 206 | 404 | 410 | 416 => {
+            request.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+            return Err(NoSlice::Changed);
+        }
+        status => {
+            let cause = ErrorCause::Status(status);
+            return Err(NoSlice::Failed(Arc::new(Failure { cause, ..BROKEN })));
+        }
+    }
+    let Some(body) = read(request.pages, &mut response, wanted.part(map.total).bytes()).await
+    else {
+        request.pages.counters.truncated.one();
+        return Err(broken());
+    };
+    if put(request.pages, map, number, &body)
+        && let Some(entry) = map.get(request, number)
+    {
+        return Ok(Slice::Stored(entry));
+    }
+    Ok(Slice::Ready(Bytes::from(body)))
+}
+
+/// Has a fetch ask for a slice.
+pub(super) fn asks(outgoing: &mut origin::Request, keep: &mut Keep, wanted: Wanted) {
+    outgoing.headers.remove(IF_RANGE);
+    if let Ok(range) = HeaderValue::from_str(&wanted.range()) {
+        outgoing.headers.insert(RANGE, range);
+        (keep.slice, keep.ranged) = (Some(wanted), true);
+    }
+}

@@ -1,0 +1,77 @@
+//! Answers in a content coding that their client cannot read, from origins that code whatever they
+//! are asked for.
+
+use larder_proto::{
+    http::{CacheControl, Codings, Fields},
+    page::Encoding,
+};
+
+use crate::{
+    fetch::{job::Job, template},
+    origin::{Body, Response},
+    page::head::Spelled,
+    room::Holding,
+};
+
+/// Longest body that is uncoded, coded or not, in bytes. A longer one, and one that cannot be read,
+/// is sent as it came.
+const MOST: u64 = 8 << 20;
+
+/// Undoes the coding of an answer that its client cannot read, where the site has its pages
+/// compressed here. An error: the answer cannot be sent.
+pub(super) async fn undo(
+    job: &Job,
+    response: &mut Response,
+    spelled: &mut Spelled,
+) -> Result<(), &'static str> {
+    if job.policy.cache.compress.is_empty() || !response.headers.contains_key("content-encoding") {
+        return Ok(());
+    }
+    let encoding = {
+        let headers = spelled.headers();
+        let fields = Fields::new(&headers);
+        let encoding = Encoding::of(fields.get("content-encoding"));
+        let whole = response.status == 200 && response.upgraded.is_none() && !job.head;
+        let stays = matches!(encoding, Encoding::Identity | Encoding::Other)
+            || !whole
+            || job.accepted.allows(fields.elements("content-encoding"))
+            || !job.accepted.identity()
+            || CacheControl::parse(fields.all("cache-control")).no_transform
+            || response.body.declared_length().is_some_and(|length| length > MOST);
+        if stays {
+            return Ok(());
+        }
+        encoding
+    };
+    let mut held = Holding::new(&job.pages.shared.room);
+    let Some(raw) = template::read(response, &mut held, MOST).await? else { return Ok(()) };
+    match template::decoded(raw.clone(), encoding, MOST).await {
+        Ok(Some(content)) => {
+            response.body = Body::ready(content);
+            describe(spelled);
+        }
+        Ok(None) | Err(_) => response.body.refill(raw),
+    }
+    Ok(())
+}
+
+/// The fields of the uncoded answer: those that are about the bytes go, and a strong entity tag
+/// becomes weak, since it names other bytes (RFC 9110 section 8.8.3.3).
+fn describe(spelled: &mut Spelled) {
+    for name in [
+        "content-encoding",
+        "content-length",
+        "content-digest",
+        "repr-digest",
+        "digest",
+        "content-md5",
+    ] {
+        spelled.remove(name);
+    }
+    spelled.change("etag", |tag| (!tag.starts_with(b"W/")).then(|| [b"W/", tag].concat()));
+}
+
+/// The codings that the client of a request reads.
+pub(super) fn accepted(fields: Fields<'_>) -> Codings {
+    Codings::parse(fields.all("accept-encoding"))
+}

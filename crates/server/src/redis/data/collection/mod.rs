@@ -1,0 +1,336 @@
+//! Collections in the store: lists, sets and sorted sets, by one interface.
+//!
+//! A [`Coll`] is a collection that a command reads or changes: its head, read from the store, with
+//! the runs and nodes it has changed. [`Coll::commit`] writes the head in place of the one that was
+//! read; before that nobody sees a change. Dispatch holds the stripe of the key, for reads too.
+//!
+//! Changed runs and nodes become new parts; the old ones are deleted after the commit. A part that
+//! is missing was evicted: the collection counts as evicted as a whole.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | opening and committing, parts |
+//! | `tree.rs` | finding and replacing runs in a tree |
+//! | `list.rs`, `set.rs`, `zset.rs` | operations on the items of each type |
+//! | `steps.rs` | commands over many items, in steps |
+
+mod list;
+mod set;
+mod steps;
+mod tree;
+mod zset;
+
+use larder_proto::resp::collection::{Damaged, Head, Kind, Root, Shape};
+use larder_store::{Entry, If, Namespace, Owner, Put, PutError, Store};
+use rapidhash::v3::rapidhash_v3_seeded;
+
+use super::super::{
+    ctx::{Class, Ctx},
+    shared::Shared,
+};
+use super::errors::{Outcome, Refused, WRONG_TYPE, refused};
+use super::joined::Whole;
+use crate::{clock::Ms, settings::PARTS};
+
+pub(in super::super) use list::Side;
+pub(super) use list::{push_element, shift};
+pub(super) use tree::{At, Found};
+
+impl From<Damaged> for Refused {
+    /// A value that does not parse is no collection (a memcached client may store any flags).
+    fn from(_: Damaged) -> Self {
+        WRONG_TYPE.into()
+    }
+}
+
+/// One of the trees of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tree {
+    /// Of a list by position, of a set by member, of a sorted set by score and member.
+    Main,
+    /// The members of a large sorted set.
+    Members,
+}
+
+/// A run of items, or a node, as it lies in the store or in a head.
+pub(super) enum Bytes {
+    Own(Vec<u8>),
+    Stored(Entry<'static>),
+}
+
+impl Bytes {
+    pub(super) fn whole(&self) -> Whole<'_> {
+        match self {
+            Bytes::Own(bytes) => Whole::Stored(bytes),
+            Bytes::Stored(entry) => Whole::of(entry),
+        }
+    }
+
+    pub(super) fn into_vec(self) -> Vec<u8> {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Stored(entry) => Whole::of(&entry).to_vec(),
+        }
+    }
+}
+
+/// A collection of a command.
+pub(super) struct Coll<'a> {
+    pub(super) kind: Kind,
+    pub(super) head: Head,
+    ns: Namespace,
+    key: &'a [u8],
+    shared: &'a Shared,
+    now: Ms,
+    old: Option<Entry<'static>>,
+    expires: Option<Ms>,
+    owner: Option<Owner>,
+    /// Parts written since it was opened, and parts that the commit deletes.
+    fresh: Vec<u64>,
+    stale: Vec<u64>,
+    committed: bool,
+}
+
+impl Coll<'_> {
+    /// Number of items.
+    pub(super) fn len(&self) -> u64 {
+        self.head.count
+    }
+
+    /// Is it one run of items in its head?
+    pub(super) fn is_packed(&self) -> bool {
+        self.head.main.level == 0
+    }
+
+    /// A result that is stored does not expire when what it replaces would have.
+    pub(super) fn forget_expiry(&mut self) {
+        self.expires = None;
+    }
+
+    fn store(&self) -> &'static Store {
+        self.shared.store
+    }
+
+    fn shape(&self) -> Shape {
+        if self.kind == Kind::SortedSet { Shape::Scored } else { Shape::Bare }
+    }
+
+    fn root(&mut self, tree: Tree) -> &mut Root {
+        match tree {
+            Tree::Main => &mut self.head.main,
+            Tree::Members => self.head.members.get_or_insert_default(),
+        }
+    }
+
+    /// Half of a member's hash value, by which sets are ordered; not 0, the cursor of a new walk.
+    fn mark(&self, member: &[u8]) -> u64 {
+        mark(self.shared, member)
+    }
+
+    fn owner(&mut self) -> Outcome<Owner> {
+        if self.head.id == 0 {
+            self.head.id = self.shared.part_owner();
+        }
+        if let Some(owner) = self.owner {
+            return Ok(owner);
+        }
+        let owner = self.store().owner(self.ns, self.key, self.head.id).ok_or(Refused::Key)?;
+        self.owner = Some(owner);
+        Ok(owner)
+    }
+
+    /// Reads a part.
+    fn part(&self, number: u64) -> Outcome<Bytes> {
+        let owner = self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id));
+        let key = owner.ok_or(Refused::Key)?.part(number);
+        match self.store().peek(PARTS, &key, self.now) {
+            Some(entry) => Ok(Bytes::Stored(entry)),
+            None => Err(self.lost()),
+        }
+    }
+
+    /// A part is missing: the collection is gone as a whole.
+    #[cold]
+    fn lost(&self) -> Refused {
+        if let Some(old) = &self.old
+            && self.store().delete_same(old, self.now)
+        {
+            self.shared.removed(self.ns, self.key, Class::Evicted, "evicted");
+        }
+        Refused::Lost
+    }
+
+    /// Writes a new part; returns its number.
+    fn put_part(&mut self, bytes: &[u8]) -> Outcome<u64> {
+        let number = self.head.next;
+        let key = self.owner()?.part(number);
+        let put = Put { value: &[bytes], ..Put::default() };
+        match self.store().put(PARTS, &key, put, If::Always, self.now) {
+            Ok(_) => {}
+            Err(error) => return Err(refused(error, self.key)),
+        }
+        self.head.next += 1;
+        self.head.bytes += bytes.len() as u64;
+        self.fresh.push(number);
+        Ok(number)
+    }
+
+    /// A part of so many bytes is not used any more.
+    fn drop_part(&mut self, number: u64, len: usize) {
+        self.head.bytes = self.head.bytes.saturating_sub(len as u64);
+        self.stale.push(number);
+    }
+
+    fn delete(&self, parts: &[u64]) {
+        let Some(owner) =
+            self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id))
+        else {
+            return;
+        };
+        for number in parts {
+            self.store().delete(PARTS, &owner.part(*number), self.now);
+        }
+    }
+
+    /// Writes the changed collection in place of the one that was read; one without items is
+    /// deleted. None: another write came first, and nothing has changed.
+    pub(super) fn commit(mut self, ctx: &mut Ctx<'_>) -> Outcome<Option<()>> {
+        if self.kind == Kind::SortedSet && self.head.count > 0 {
+            self.settle_members()?;
+        }
+        let done = if self.head.count == 0 {
+            self.old.as_ref().is_none_or(|old| self.store().delete_same(old, self.now))
+        } else {
+            self.put_head()?
+        };
+        self.committed = done;
+        if !done {
+            return Ok(None);
+        }
+        let stale = std::mem::take(&mut self.stale);
+        self.delete(&stale);
+        if self.head.count > 0 && self.kind != Kind::Set {
+            ctx.face.signal(self.ns, self.key);
+        }
+        Ok(Some(()))
+    }
+
+    fn put_head(&mut self) -> Outcome<bool> {
+        let is_packed = self.is_packed();
+        let head = self.head.write();
+        let put = Put {
+            value: &[&head],
+            flags: self.kind.flags(),
+            expires: self.expires,
+            // The version by which its parts find it.
+            version: (!is_packed).then_some(self.head.id),
+            ..Put::default()
+        };
+        let condition = self.old.as_ref().map_or(If::Absent, If::Same);
+        match self.store().put(self.ns, self.key, put, condition, self.now) {
+            Ok(_) => Ok(true),
+            Err(PutError::Exists | PutError::NotFound) => Ok(false),
+            Err(error) => Err(refused(error, self.key)),
+        }
+    }
+}
+
+impl Drop for Coll<'_> {
+    fn drop(&mut self) {
+        if !self.committed && !self.fresh.is_empty() {
+            let fresh = std::mem::take(&mut self.fresh);
+            self.delete(&fresh);
+        }
+    }
+}
+
+/// Half of a member's hash value.
+pub(super) fn mark(shared: &Shared, member: &[u8]) -> u64 {
+    (rapidhash_v3_seeded(member, &shared.marks) >> 1).max(1)
+}
+
+/// The collection of an entry, of any kind but a hash. None: a string, or another type.
+pub(super) fn kind_of(entry: &Entry<'_>) -> Option<Kind> {
+    Kind::of(entry.flags())
+}
+
+impl<'a> Ctx<'a> {
+    /// Opens a collection to change it.
+    pub(super) fn open<'k>(&self, key: &'k [u8], kind: Kind) -> Outcome<Option<Coll<'k>>>
+    where
+        'a: 'k,
+    {
+        let entry = self.store.peek(self.ns, key, self.now);
+        self.coll(key, entry, kind)
+    }
+
+    /// Opens a collection to read it: counts it and marks it as read.
+    pub(super) fn open_to_read<'k>(
+        &mut self,
+        key: &'k [u8],
+        kind: Kind,
+    ) -> Outcome<Option<Coll<'k>>>
+    where
+        'a: 'k,
+    {
+        let entry = self.read(key);
+        self.coll(key, entry, kind)
+    }
+
+    /// Opens a collection, or begins a new one.
+    pub(super) fn open_or_new<'k>(&self, key: &'k [u8], kind: Kind) -> Outcome<Coll<'k>>
+    where
+        'a: 'k,
+    {
+        match self.open(key, kind)? {
+            Some(coll) => Ok(coll),
+            None => Ok(self.new_coll(key, kind, None)),
+        }
+    }
+
+    /// A new collection that replaces `old`.
+    pub(super) fn new_coll<'k>(
+        &self,
+        key: &'k [u8],
+        kind: Kind,
+        old: Option<Entry<'static>>,
+    ) -> Coll<'k>
+    where
+        'a: 'k,
+    {
+        Coll {
+            kind,
+            head: Head::default(),
+            ns: self.ns,
+            key,
+            shared: self.shared,
+            now: self.now,
+            expires: old.as_ref().and_then(Entry::expires),
+            old,
+            owner: None,
+            fresh: Vec::new(),
+            stale: Vec::new(),
+            committed: false,
+        }
+    }
+
+    /// The collection of an entry.
+    pub(super) fn coll<'k>(
+        &self,
+        key: &'k [u8],
+        entry: Option<Entry<'static>>,
+        kind: Kind,
+    ) -> Outcome<Option<Coll<'k>>>
+    where
+        'a: 'k,
+    {
+        let Some(entry) = entry else { return Ok(None) };
+        if entry.flags() != kind.flags() {
+            return Err(WRONG_TYPE.into());
+        }
+        let head = Head::read(&Whole::of(&entry))?;
+        let mut coll = self.new_coll(key, kind, Some(entry));
+        coll.head = head;
+        Ok(Some(coll))
+    }
+}

@@ -1,0 +1,363 @@
+//! Finding and replacing runs in a tree.
+
+use larder_proto::resp::collection::{
+    Damaged, Fill, Items, Kind, Node, Root, Shape, divide, push_child, push_item, rank_key,
+    separator,
+};
+
+use super::super::errors::Outcome;
+use super::{Bytes, Coll, Tree};
+
+/// Most bytes of a run, unless it is one item: a record of the store up to this size is written in
+/// one step.
+pub(super) const RUN: usize = 4000;
+/// Bytes of a run below which it is joined with its neighbour.
+const SMALL: usize = RUN / 4;
+/// Most bytes of two runs that are joined.
+const JOINED: usize = RUN / 4 * 3;
+/// Most bytes of a node, and of the root.
+const NODE: usize = 2000;
+/// Most levels of a tree: more than memory has room for.
+const LEVELS: u8 = 12;
+
+/// Where to look in a tree.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) enum At<'k> {
+    /// The run with this item; the last run if there are not as many.
+    Position(u64),
+    /// The run in which this key is, or would be.
+    Key(&'k [u8]),
+}
+
+/// A run in its tree.
+pub(in super::super) struct Found {
+    /// The nodes from the root on.
+    path: Vec<Step>,
+    /// Its part; None: the run is the root.
+    part: Option<u64>,
+    /// Its bytes.
+    pub(in super::super) run: Bytes,
+    /// Number of items before it.
+    pub(in super::super) before: u64,
+    /// Number of its items.
+    pub(in super::super) count: u64,
+}
+
+/// A node on the path to a run, and the child in it.
+struct Step {
+    node: Vec<u8>,
+    part: Option<u64>,
+    start: usize,
+    end: usize,
+}
+
+/// A run to be stored: its bytes, the number of its items, its separator.
+type Run = (Vec<u8>, u64, Vec<u8>);
+
+impl Coll<'_> {
+    fn tree(&self, tree: Tree) -> Outcome<&Root> {
+        match tree {
+            Tree::Main => Ok(&self.head.main),
+            Tree::Members => Ok(self.head.members.as_ref().ok_or(Damaged)?),
+        }
+    }
+
+    /// Finds a run.
+    pub(in super::super) fn locate(&self, tree: Tree, at: At<'_>) -> Outcome<Found> {
+        let root = self.tree(tree)?;
+        let (mut level, mut bytes) = (root.level, Bytes::Own(root.bytes.clone()));
+        if level > LEVELS {
+            return Err(Damaged.into());
+        }
+        let (mut path, mut part, mut before, mut count) = (Vec::new(), None, 0, self.len());
+        while level > 0 {
+            let node = bytes.into_vec();
+            let place = match at {
+                At::Position(position) => Node(&node).at(position.saturating_sub(before))?,
+                At::Key(key) => Node(&node).with(key)?,
+            };
+            (before, count) = (before + place.before, place.count);
+            bytes = self.part(place.part)?;
+            let (next, start, end) = (place.part, place.start, place.end);
+            path.push(Step { node, part, start, end });
+            (part, level) = (Some(next), level - 1);
+        }
+        Ok(Found { path, part, run: bytes, before, count })
+    }
+
+    /// Replaces a found run by these bytes of so many items. `fill`: see [`divide`].
+    pub(in super::super) fn replace(
+        &mut self,
+        tree: Tree,
+        mut found: Found,
+        bytes: Vec<u8>,
+        count: u64,
+        fill: Fill,
+    ) -> Outcome {
+        let (mut bytes, mut count) = (bytes, count);
+        if let Some(part) = found.part {
+            self.drop_part(part, found.run.whole().len());
+            if count > 0 && bytes.len() < SMALL && fill == Fill::Even {
+                (bytes, count) = self.join(&mut found, bytes, count)?;
+            }
+        }
+        let Some(step) = found.path.last() else {
+            return self.replace_root(tree, bytes, count, fill);
+        };
+        let first = separator_at(&step.node, step.start)?;
+        let runs = self.runs(tree, bytes, count, first, fill)?;
+        let mut children = self.put_runs(&runs)?;
+        while let Some(step) = found.path.pop() {
+            let Step { mut node, part, start, end } = step;
+            let len = node.len();
+            node.splice(start..end, children);
+            let Some(above) = found.path.last() else {
+                self.root(tree).bytes = node;
+                return self.settle_root(tree);
+            };
+            if let Some(part) = part {
+                self.drop_part(part, len);
+            }
+            let first = separator_at(&above.node, above.start)?;
+            children = self.put_nodes(&node, &first)?;
+        }
+        Ok(())
+    }
+
+    /// Joins a small run with a neighbour below the same node.
+    fn join(&mut self, found: &mut Found, bytes: Vec<u8>, count: u64) -> Outcome<(Vec<u8>, u64)> {
+        let Some(step) = found.path.last_mut() else { return Ok((bytes, count)) };
+        let (mut before, mut after) = (None, None);
+        for child in Node(&step.node).children() {
+            let child = child?;
+            if child.end == step.start {
+                before = Some((child.part, child.count, child.start));
+            } else if child.start == step.end {
+                after = Some((child.part, child.count, child.end));
+            }
+        }
+        if let Some((part, more, end)) = after {
+            let next = self.part(part)?.into_vec();
+            if next.len() + bytes.len() <= JOINED {
+                step.end = end;
+                self.drop_part(part, next.len());
+                return Ok(([bytes, next].concat(), count + more));
+            }
+        }
+        let Some(step) = found.path.last_mut() else { return Ok((bytes, count)) };
+        if let Some((part, more, start)) = before {
+            let last = self.part(part)?.into_vec();
+            if last.len() + bytes.len() <= JOINED {
+                step.start = start;
+                self.drop_part(part, last.len());
+                return Ok(([last, bytes].concat(), count + more));
+            }
+        }
+        Ok((bytes, count))
+    }
+
+    /// Replaces the only run of a tree without nodes.
+    fn replace_root(&mut self, tree: Tree, bytes: Vec<u8>, count: u64, fill: Fill) -> Outcome {
+        if bytes.len() <= RUN {
+            self.root(tree).bytes = bytes;
+            return Ok(());
+        }
+        let runs = self.runs(tree, bytes, count, Vec::new(), fill)?;
+        let children = self.put_runs(&runs)?;
+        *self.root(tree) = Root { level: 1, bytes: children };
+        self.settle_root(tree)
+    }
+
+    /// Divides or lowers a root that has become too large or too small.
+    fn settle_root(&mut self, tree: Tree) -> Outcome {
+        while self.root(tree).bytes.len() > NODE {
+            let node = std::mem::take(&mut self.root(tree).bytes);
+            let children = self.put_nodes(&node, &[])?;
+            let root = self.root(tree);
+            (root.bytes, root.level) = (children, root.level + 1);
+        }
+        while self.lower_root(tree)? {}
+        Ok(())
+    }
+
+    /// Replaces a root with one child by that child. False: it stays.
+    fn lower_root(&mut self, tree: Tree) -> Outcome<bool> {
+        let root = self.root(tree);
+        let level = root.level;
+        let children = Node(&root.bytes).children().take(2);
+        let parts: Result<Vec<u64>, Damaged> =
+            children.map(|child| child.map(|child| child.part)).collect();
+        let only = match parts?[..] {
+            [only] => only,
+            [] => {
+                *root = Root::default();
+                return Ok(false);
+            }
+            _ => return Ok(false),
+        };
+        let bytes = self.part(only)?;
+        let len = bytes.whole().len();
+        if level == 1 && (len > SMALL || tree == Tree::Members) {
+            return Ok(false);
+        }
+        self.drop_part(only, len);
+        *self.root(tree) = Root { level: level - 1, bytes: bytes.into_vec() };
+        Ok(level > 1)
+    }
+
+    /// Divides bytes into runs. `first`: the separator of the first.
+    fn runs(
+        &self,
+        tree: Tree,
+        bytes: Vec<u8>,
+        count: u64,
+        first: Vec<u8>,
+        fill: Fill,
+    ) -> Outcome<Vec<Run>> {
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        if bytes.len() <= RUN {
+            return Ok(vec![(bytes, count, first)]);
+        }
+        let shape = self.shape();
+        if tree == Tree::Members || self.kind == Kind::Set {
+            return self.runs_by_mark(&bytes, first);
+        }
+        let mut runs: Vec<Run> = Vec::new();
+        for (part, count) in divide(shape, &bytes, RUN, fill)? {
+            let above = match runs.last() {
+                None => first.clone(),
+                Some(_) if self.kind == Kind::List => Vec::new(),
+                Some((before, ..)) => between(shape, before, &bytes[part.clone()])?,
+            };
+            runs.push((bytes[part].to_vec(), count, above));
+        }
+        Ok(runs)
+    }
+
+    /// Divides members by their marks: equal marks stay together.
+    fn runs_by_mark(&self, bytes: &[u8], first: Vec<u8>) -> Outcome<Vec<Run>> {
+        let shape = self.shape();
+        let mut items = Vec::new();
+        for item in Items::new(shape, bytes) {
+            let item = item?;
+            items.push((self.mark(item.bytes), item.start, item.end));
+        }
+        items.sort_unstable();
+        let aim = bytes.len() / bytes.len().div_ceil(RUN) + 1;
+        let mut runs: Vec<Run> = vec![(Vec::new(), 0, first)];
+        let mut last = 0;
+        for (mark, start, end) in items {
+            let is_full = runs.last().is_some_and(|(run, ..)| {
+                !run.is_empty() && (run.len() >= aim || run.len() + end - start > RUN)
+            });
+            if is_full && mark != last {
+                runs.push((Vec::new(), 0, mark.to_be_bytes().to_vec()));
+            }
+            last = mark;
+            if let Some((run, count, _)) = runs.last_mut() {
+                run.extend_from_slice(&bytes[start..end]);
+                *count += 1;
+            }
+        }
+        Ok(runs)
+    }
+
+    fn put_runs(&mut self, runs: &[Run]) -> Outcome<Vec<u8>> {
+        let mut children = Vec::new();
+        for (run, count, separator) in runs {
+            let part = self.put_part(run)?;
+            push_child(&mut children, *count, part, separator);
+        }
+        Ok(children)
+    }
+
+    /// Stores a node as parts of at most [`NODE`] bytes; returns them as children.
+    fn put_nodes(&mut self, node: &[u8], first: &[u8]) -> Outcome<Vec<u8>> {
+        if node.is_empty() {
+            return Ok(Vec::new());
+        }
+        let aim = node.len() / node.len().div_ceil(NODE) + 1;
+        let (mut children, mut start, mut count) = (Vec::new(), 0, 0);
+        let mut separator = first.to_vec();
+        for child in Node(node).children() {
+            let child = child?;
+            count += child.count;
+            if child.end - start >= aim || child.end == node.len() {
+                let part = self.put_part(&node[start..child.end])?;
+                push_child(&mut children, count, part, &separator);
+                (start, count) = (child.end, 0);
+                separator = separator_at(node, start)?;
+            }
+        }
+        Ok(children)
+    }
+
+    /// Gives a sorted set that is a tree its tree of members, and takes it from one that is not.
+    pub(super) fn settle_members(&mut self) -> Outcome {
+        match (self.is_packed(), self.head.members.is_some()) {
+            (false, false) => {
+                let mut members = Vec::new();
+                self.each(Tree::Main, 0, &mut |item| {
+                    push_item(&mut members, Shape::Scored, item.bytes, item.score);
+                    true
+                })?;
+                let runs = self.runs_by_mark(&members, Vec::new())?;
+                let children = self.put_runs(&runs)?;
+                self.head.members = Some(Root { level: 1, bytes: children });
+                self.settle_root(Tree::Members)
+            }
+            (true, true) => {
+                // A small one: its members lie in few parts.
+                let mut parts = Vec::new();
+                if let Some(root) = self.head.members.take() {
+                    self.collect(root.level, &root.bytes, &mut parts)?;
+                }
+                parts.into_iter().for_each(|part| self.drop_part(part, 0));
+                (self.head.id, self.head.bytes) = (self.head.id, 0);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// All parts.
+    pub(in super::super) fn parts(&self) -> Outcome<Vec<u64>> {
+        let mut parts = Vec::new();
+        for root in [Some(&self.head.main), self.head.members.as_ref()].into_iter().flatten() {
+            if root.level > 0 {
+                self.collect(root.level, &root.bytes, &mut parts)?;
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The parts below a node.
+    fn collect(&self, level: u8, node: &[u8], parts: &mut Vec<u64>) -> Outcome {
+        for child in Node(node).children() {
+            let child = child?;
+            parts.push(child.part);
+            if level > 1 && level <= LEVELS {
+                let below = self.part(child.part)?.into_vec();
+                self.collect(level - 1, &below, parts)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The separator of the child at this place of a node; empty at its end.
+fn separator_at(node: &[u8], start: usize) -> Outcome<Vec<u8>> {
+    match Node(&node[start.min(node.len())..]).children().next() {
+        Some(child) => Ok(child?.separator.to_vec()),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The separator between two runs by score and member.
+fn between(shape: Shape, before: &[u8], run: &[u8]) -> Outcome<Vec<u8>> {
+    let last = Items::new(shape, before).last().ok_or(Damaged)??;
+    let first = Items::new(shape, run).next().ok_or(Damaged)??;
+    Ok(separator(&rank_key(last.score, last.bytes), &rank_key(first.score, first.bytes)))
+}

@@ -1,0 +1,323 @@
+//! SORT and SORT_RO, in steps. The elements are kept in a map ordered by what they are sorted by.
+
+use std::collections::BTreeMap;
+
+use larder_proto::resp::{
+    Args,
+    collection::{Kind, parse_bound, rank_key},
+    hash::Hash,
+    number::parse_i64,
+};
+use larder_store::PutError;
+
+use super::super::ctx::{Class, Ctx};
+use super::Run;
+use super::access::{is_hash, is_string, type_name};
+use super::collection::{Side, Tree};
+use super::errors::{NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, refused};
+use super::joined::Whole;
+use crate::room::{Held, Place};
+
+/// Elements between two checks of the clock.
+const ELEMENTS: usize = 32;
+/// Bytes of an element beside its own.
+const ENTRY: u64 = 128;
+const NOT_NUMBERS: &str = "ERR One or more scores can't be converted into double";
+
+/// Whether SORT with these arguments reads other keys.
+pub(in super::super) fn reads_others(args: &Args<'_>) -> bool {
+    (2..args.len()).any(|at| args.is(at, "BY") || args.is(at, "GET"))
+}
+
+/// What an element is sorted by. A missing text comes first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// Score and element, as bytes of the same order.
+    Number(Vec<u8>),
+    Text(Option<Vec<u8>>),
+    Place,
+}
+
+/// A SORT in progress.
+struct Sorting {
+    descending: bool,
+    alpha: bool,
+    limit: (i64, i64),
+    /// The places of patterns and keys among the arguments.
+    by: Option<usize>,
+    get: Vec<usize>,
+    store: Option<usize>,
+    /// The elements stay in their order.
+    as_they_are: bool,
+    /// The next element to read.
+    at: u64,
+    sorted: BTreeMap<(Order, u64), Vec<u8>>,
+    bytes: u64,
+    held: Held,
+    /// Elements still to be left out, and to be answered, once all are read.
+    left: Option<(u64, u64)>,
+    stored: u64,
+}
+
+/// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE key]
+pub(super) fn sort(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    begin(ctx, args, sort, true);
+}
+
+/// SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]
+pub(super) fn sort_ro(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    begin(ctx, args, sort_ro, false);
+}
+
+fn begin(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, stores: bool) {
+    let outcome = (|| {
+        let mut job = options(ctx, args, stores)?;
+        let kind = match ctx.read(args.get(1)).map(|entry| type_name(entry.flags())) {
+            None | Some("list" | "zset") => None,
+            Some("set") => Some(Kind::Set),
+            Some(_) => return Err(WRONG_TYPE.into()),
+        };
+        if job.as_they_are && kind == Some(Kind::Set) && job.store.is_some() {
+            // The order of a set is none: what is stored is to be the same every time.
+            (job.as_they_are, job.alpha, job.by) = (false, true, None);
+        }
+        ctx.steps(args, again, job, |ctx, args, job| match job.left {
+            None => job.read(ctx, args),
+            Some(_) => job.finish(ctx, args),
+        });
+        Ok(())
+    })();
+    ctx.settle(outcome, args);
+}
+
+fn options(ctx: &Ctx<'_>, args: &Args<'_>, stores: bool) -> Outcome<Sorting> {
+    let mut job = Sorting {
+        descending: false,
+        alpha: false,
+        limit: (0, -1),
+        by: None,
+        get: Vec::new(),
+        store: None,
+        as_they_are: false,
+        at: 0,
+        sorted: BTreeMap::new(),
+        bytes: 0,
+        held: Held::new(&ctx.conn.known.client.holder, Place::Heap),
+        left: None,
+        stored: 0,
+    };
+    let mut at = 2;
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        if args.is(at, "ASC") {
+            job.descending = false;
+        } else if args.is(at, "DESC") {
+            job.descending = true;
+        } else if args.is(at, "ALPHA") {
+            job.alpha = true;
+        } else if args.is(at, "LIMIT") && left >= 2 {
+            let number = |at| parse_i64(args.get(at)).ok_or(NOT_INTEGER);
+            job.limit = (number(at + 1)?, number(at + 2)?);
+            at += 2;
+        } else if stores && args.is(at, "STORE") && left >= 1 {
+            job.store = Some(at + 1);
+            at += 1;
+        } else if args.is(at, "BY") && left >= 1 {
+            job.by = Some(at + 1);
+            job.as_they_are = !args.get(at + 1).contains(&b'*');
+            at += 1;
+        } else if args.is(at, "GET") && left >= 1 {
+            job.get.push(at + 1);
+            at += 1;
+        } else {
+            return Err(SYNTAX.into());
+        }
+        at += 1;
+    }
+    Ok(job)
+}
+
+/// The value that a pattern names for an element.
+fn named(ctx: &Ctx<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8>>> {
+    if pattern == b"#" {
+        return Ok(Some(element.to_vec()));
+    }
+    let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return Ok(None) };
+    let (before, after) = (&pattern[..star], &pattern[star + 1..]);
+    let arrow = after.windows(2).position(|two| two == b"->").filter(|at| at + 2 < after.len());
+    let (after, field) = match arrow {
+        Some(at) => (&after[..at], Some(&after[at + 2..])),
+        None => (after, None),
+    };
+    let key = [before, element, after].concat();
+    let Some(entry) = ctx.look(&key) else { return Ok(None) };
+    match field {
+        Some(field) if is_hash(&entry) => {
+            let record = Whole::of(&entry);
+            let hash = Hash::read(&record)?;
+            Ok(hash.get(field)?.map(<[u8]>::to_vec))
+        }
+        None if is_string(&entry) => Ok(Some(Whole::of(&entry).to_vec())),
+        _ => Ok(None),
+    }
+}
+
+impl Sorting {
+    /// Reads some elements.
+    fn read(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
+        let mut elements = Vec::with_capacity(ELEMENTS);
+        let entry = ctx.look(args.get(1));
+        let kind = entry.as_ref().and_then(|entry| Kind::of(entry.flags()));
+        let mut len = 0;
+        if let Some(kind) = kind
+            && let Some(coll) = ctx.coll(args.get(1), entry, kind)?
+        {
+            len = coll.len();
+            let mut take = |item: &larder_proto::resp::collection::Item<'_>| {
+                elements.push(item.bytes.to_vec());
+                elements.len() < ELEMENTS
+            };
+            if self.at < len {
+                coll.each(Tree::Main, self.at, &mut take)?;
+            }
+        }
+        let keeps_order = self.as_they_are && !(self.descending && kind == Some(Kind::SortedSet));
+        for element in elements {
+            let order = self.order(ctx, args, &element)?;
+            self.bytes += ENTRY + 3 * element.len() as u64;
+            // From the end backwards, where a sorted set is to be turned.
+            let place = if keeps_order || !self.as_they_are { self.at } else { u64::MAX - self.at };
+            self.sorted.insert((order, place), element);
+            self.at += 1;
+        }
+        if !self.held.resize(self.bytes) {
+            return Err(refused(PutError::Full, b""));
+        }
+        if self.at >= len {
+            self.begin_answer(ctx);
+        }
+        Ok(false)
+    }
+
+    fn order(&self, ctx: &Ctx<'_>, args: &Args<'_>, element: &[u8]) -> Outcome<Order> {
+        if self.as_they_are {
+            return Ok(Order::Place);
+        }
+        let value = match self.by {
+            Some(by) => named(ctx, args.get(by), element)?,
+            None => Some(element.to_vec()),
+        };
+        if self.alpha {
+            return Ok(Order::Text(value));
+        }
+        let score = match value {
+            // As `strtod`, to which nothing is 0.
+            Some(text) if text.is_empty() => 0.0,
+            Some(text) => parse_bound(&text)
+                .filter(|s| s.is_finite() || is_named(&text))
+                .ok_or(NOT_NUMBERS)?,
+            None => 0.0,
+        };
+        Ok(Order::Number(rank_key(score, element)))
+    }
+
+    fn begin_answer(&mut self, ctx: &mut Ctx<'_>) {
+        let len = self.sorted.len() as i64;
+        let start = self.limit.0.clamp(0, len);
+        let count = self.limit.1.clamp(-1, len);
+        let end = if count < 0 { len } else { (start + count).min(len) };
+        let count = (end - start).max(0) as u64;
+        self.left = Some((start as u64, count));
+        if self.store.is_none() {
+            ctx.reply().array(count as usize * self.get.len().max(1));
+        }
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let next = match self.descending && !self.as_they_are {
+            true => self.sorted.pop_last(),
+            false => self.sorted.pop_first(),
+        };
+        next.map(|(_, element)| element)
+    }
+
+    /// Answers or stores some elements.
+    fn finish(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
+        let Some((mut skip, mut left)) = self.left else { return Ok(true) };
+        let mut values = Vec::new();
+        for _ in 0..ELEMENTS {
+            let Some(element) = self.next() else { break };
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            if left == 0 {
+                continue;
+            }
+            left -= 1;
+            if self.get.is_empty() {
+                values.push(Some(element));
+                continue;
+            }
+            for pattern in &self.get {
+                values.push(named(ctx, args.get(*pattern), &element)?);
+            }
+        }
+        self.left = Some((skip, left));
+        let is_last = self.sorted.is_empty();
+        let Some(key) = self.store else {
+            for value in values {
+                match value {
+                    Some(value) => ctx.reply().bulk(&value),
+                    None => ctx.reply().null(),
+                }
+            }
+            return Ok(is_last);
+        };
+        self.store(ctx, args.get(key), &values)?;
+        if is_last {
+            self.end_store(ctx, args.get(key));
+        }
+        Ok(is_last)
+    }
+
+    fn store(&mut self, ctx: &mut Ctx<'_>, key: &[u8], values: &[Option<Vec<u8>>]) -> Outcome {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let done = ctx.retry(|ctx| {
+            let mut list = match self.stored {
+                0 => ctx.new_coll(key, Kind::List, ctx.look(key)),
+                _ => ctx.open_or_new(key, Kind::List)?,
+            };
+            if self.stored == 0 {
+                list.forget_expiry();
+            }
+            let elements = values.iter().map(|value| value.as_deref().unwrap_or_default());
+            list.push(Side::Right, elements)?;
+            list.commit(ctx)
+        });
+        if let Err(error) = done {
+            // A part of the result must not pass for all.
+            ctx.store.delete(ctx.ns, key, ctx.now);
+            ctx.modified(Class::Generic, "del", key);
+            return Err(error);
+        }
+        self.stored += values.len() as u64;
+        Ok(())
+    }
+
+    fn end_store(&self, ctx: &mut Ctx<'_>, key: &[u8]) {
+        ctx.reply().integer(self.stored as i64);
+        if self.stored > 0 {
+            ctx.modified(Class::List, "sortstore", key);
+        } else if ctx.store.delete(ctx.ns, key, ctx.now) {
+            ctx.modified(Class::Generic, "del", key);
+        }
+    }
+}
+
+/// Does the text name infinity?
+fn is_named(text: &[u8]) -> bool {
+    text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'))
+}

@@ -1,0 +1,106 @@
+//! Copies of large collections, in steps: their parts, and at last the head.
+
+use larder_proto::resp::{Args, collection::Head};
+use larder_store::{Entry, Owner, Put, PutError};
+
+use super::super::{
+    ctx::Ctx,
+    job::{Job, Progress},
+};
+use super::errors::{NO_KEY, Outcome, Refused, refused};
+use super::joined::Whole;
+use super::long::{End, Target, store_condition};
+use crate::settings::PARTS;
+
+/// Returns whether an entry is the head of a collection with parts.
+pub(super) fn has_parts(entry: &Entry<'_>) -> bool {
+    super::collection::kind_of(entry).is_some()
+        && entry.head().get(1).is_some_and(|level| *level > 0)
+}
+
+/// A copy in progress.
+struct Copy {
+    head: Head,
+    from: Owner,
+    to: Owner,
+    parts: Vec<u64>,
+    at: usize,
+    target: Target,
+    end: Option<End>,
+}
+
+impl Ctx<'_> {
+    /// Copies a collection with parts to the target; `end` composes the answer.
+    pub(super) fn copy_tree(
+        &mut self,
+        args: &Args<'_>,
+        source: usize,
+        entry: Entry<'static>,
+        target: Target,
+        end: End,
+    ) -> Outcome {
+        let key = args.get(source);
+        let Some(kind) = super::collection::kind_of(&entry) else { return Ok(()) };
+        let mut head = Head::read(&Whole::of(&entry))?;
+        let parts = match self.coll(key, Some(entry), kind)? {
+            Some(coll) => coll.parts()?,
+            None => Vec::new(),
+        };
+        let from = self.store.owner(self.ns, key, head.id).ok_or(Refused::Key)?;
+        head.id = self.shared.part_owner();
+        let to = self.store.owner(target.ns, args.get(target.key), head.id).ok_or(Refused::Key)?;
+        self.go(Copy { head, from, to, parts, at: 0, target, end: Some(end) }, args);
+        Ok(())
+    }
+}
+
+impl Copy {
+    fn part(&self, ctx: &Ctx<'_>, number: u64) -> Result<(), PutError> {
+        let Some(part) = ctx.store.peek(PARTS, &self.from.part(number), ctx.now) else {
+            return Err(PutError::NotFound);
+        };
+        let chunks: Vec<&[u8]> = part.chunks().collect();
+        let put = Put { value: &chunks, ..Put::default() };
+        ctx.store.set(PARTS, &self.to.part(number), put, ctx.now).map(drop)
+    }
+
+    fn parts(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<bool, PutError> {
+        while let Some(number) = self.parts.get(self.at) {
+            self.part(ctx, *number)?;
+            self.at += 1;
+            if ctx.is_over() {
+                return Ok(false);
+            }
+        }
+        let Target { ns, flags, expires, condition, key } = self.target;
+        let head = self.head.write();
+        let version = Some(self.head.id);
+        let put = Put { value: &[&head], flags, expires, version, ..Put::default() };
+        let condition = store_condition(condition, None);
+        ctx.store.put(ns, args.get(key), put, condition, ctx.now).map(|_| true)
+    }
+}
+
+impl Job for Copy {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        let key = args.get(self.target.key);
+        let stored = match self.parts(ctx, args) {
+            Ok(false) => return Progress::Again,
+            Ok(true) => true,
+            Err(PutError::Exists) => false,
+            // A part was evicted, and so the whole.
+            Err(PutError::NotFound) => {
+                ctx.settle(Err(NO_KEY.into()), args);
+                return Progress::Done;
+            }
+            Err(error) => {
+                ctx.settle(Err(refused(error, key)), args);
+                return Progress::Done;
+            }
+        };
+        if let Some(end) = self.end.take() {
+            end(ctx, args, stored);
+        }
+        Progress::Done
+    }
+}

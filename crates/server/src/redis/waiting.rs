@@ -1,0 +1,282 @@
+//! Clients in blocking commands (BLPOP, BZPOPMIN, ...).
+//!
+//! A client waits in the queue of each of its keys, and its command stays in its receive buffer. A
+//! command that adds items to a list or sorted set serves the waiting clients at its end, in the
+//! order in which they came, while it still holds the key ([`serve`]): nobody sees the items in
+//! between, and a transaction serves them after its last command. A client that moves an element
+//! to another list (BLMOVE) is called instead, and its command runs again, because the other key is
+//! not held here.
+//!
+//! A waiter's state is locked while an item is taken for it: it has the item, or it has timed out,
+//! was unblocked or has gone.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use larder_proto::resp::{Reply, Version};
+use larder_store::Namespace;
+use parking_lot::Mutex;
+
+use super::{
+    attention,
+    ctx::Ctx,
+    data::{Wish, serve_one},
+    known::flag,
+    shared::{Face, Shared},
+    state::{Conn, ENTRY, gate},
+};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    object::Client,
+    room::{Held, Place},
+};
+
+/// Milliseconds after which a client that waits without a limit looks again.
+const LOOK: Ms = 3_600_000;
+
+/// State of a waiting client.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// Its command may run again.
+    Called,
+    /// Its answer.
+    Served(Vec<u8>),
+    /// CLIENT UNBLOCK; true: with an error.
+    Unblocked(bool),
+    /// Its command has ended.
+    Ended,
+}
+
+/// A client in the queues of its keys.
+pub(super) struct Waiter {
+    client: Arc<Client>,
+    version: Version,
+    pub(super) wish: Wish,
+    state: Mutex<State>,
+}
+
+/// All waiting clients.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    queues: Mutex<HashMap<(u8, Box<[u8]>), VecDeque<Arc<Waiter>>>>,
+    clients: Mutex<HashMap<u64, Arc<Waiter>>>,
+    count: AtomicUsize,
+}
+
+/// A connection whose command waits.
+pub(crate) struct Blocked {
+    waiter: Arc<Waiter>,
+    ns: Namespace,
+    keys: Vec<Box<[u8]>>,
+    /// None: it waits without a limit.
+    deadline: Option<Ms>,
+    #[allow(dead_code)] // held only for its drop
+    held: Held,
+}
+
+impl Waiting {
+    /// Number of waiting clients.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    fn enter(&self, shared: &Shared, blocked: &Blocked) {
+        let mut queues = self.queues.lock();
+        for key in &blocked.keys {
+            let queue = queues.entry((blocked.ns.0, key.clone())).or_default();
+            queue.push_back(blocked.waiter.clone());
+        }
+        self.count.fetch_add(1, Relaxed);
+        attention::set(shared, attention::WAITING, true);
+        drop(queues);
+        self.clients.lock().insert(blocked.waiter.client.id, blocked.waiter.clone());
+    }
+
+    fn leave(&self, shared: &Shared, blocked: &Blocked) {
+        let mut queues = self.queues.lock();
+        for key in &blocked.keys {
+            let name = (blocked.ns.0, key.clone());
+            if let Some(queue) = queues.get_mut(&name) {
+                queue.retain(|waiter| !Arc::ptr_eq(waiter, &blocked.waiter));
+                if queue.is_empty() {
+                    queues.remove(&name);
+                }
+            }
+        }
+        if self.count.fetch_sub(1, Relaxed) == 1 {
+            attention::set(shared, attention::WAITING, false);
+        }
+        drop(queues);
+        self.clients.lock().remove(&blocked.waiter.client.id);
+    }
+
+    /// The clients that wait for a key, in their order.
+    fn of(&self, ns: Namespace, key: &[u8]) -> Vec<Arc<Waiter>> {
+        let queues = self.queues.lock();
+        queues.get(&(ns.0, Box::from(key))).map_or_else(Vec::new, |q| q.iter().cloned().collect())
+    }
+
+    /// CLIENT UNBLOCK. False: the client does not wait.
+    pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
+        let Some(waiter) = self.clients.lock().get(&client).cloned() else { return false };
+        let mut state = waiter.state.lock();
+        if !matches!(*state, State::Waiting | State::Called) {
+            return false;
+        }
+        *state = State::Unblocked(with_error);
+        waiter.client.call();
+        true
+    }
+}
+
+impl Waiter {
+    /// Answers the waiting client with what `take` composes; false if that is nothing, or the
+    /// client waits no more.
+    pub(crate) fn answer(&self, take: impl FnOnce(&mut Reply<'_>) -> bool) -> bool {
+        let mut state = self.state.lock();
+        if *state != State::Waiting {
+            return false;
+        }
+        let mut bytes = Vec::new();
+        if !take(&mut Reply::new(&mut bytes, self.version)) {
+            return false;
+        }
+        *state = State::Served(bytes);
+        self.client.call();
+        true
+    }
+
+    /// Has the client's command run again. False: it waits no more.
+    pub(crate) fn call(&self) -> bool {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Waiting | State::Called) {
+            return false;
+        }
+        *state = State::Called;
+        self.client.call();
+        true
+    }
+}
+
+impl Face {
+    /// A list or sorted set has new items.
+    #[inline]
+    pub(crate) fn signal(&self, ns: Namespace, key: &[u8]) {
+        if attention::any(&self.shared, attention::WAITING) {
+            self.ready.borrow_mut().push((ns, key.into()));
+        }
+    }
+
+    /// The same, to be served before others.
+    pub(crate) fn signal_first(&self, ns: Namespace, key: &[u8]) {
+        if attention::any(&self.shared, attention::WAITING) {
+            self.ready.borrow_mut().insert(0, (ns, key.into()));
+        }
+    }
+}
+
+/// Serves the clients that wait for keys with new items. The keys are still held.
+#[inline]
+pub(crate) fn serve(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
+    if !face.ready.borrow().is_empty() {
+        serve_all(face, conn, now, out);
+    }
+}
+
+#[cold]
+fn serve_all(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
+    loop {
+        let ready = std::mem::take(&mut *face.ready.borrow_mut());
+        if ready.is_empty() {
+            return;
+        }
+        for (at, (ns, key)) in ready.iter().enumerate() {
+            if ready[..at].contains(&ready[at]) {
+                continue;
+            }
+            let mut ctx = Ctx::new(face, conn, now, out);
+            (ctx.ns, ctx.db) = (*ns, face.shared.database(*ns).unwrap_or_default());
+            for waiter in face.shared.waiting.of(*ns, key) {
+                if !serve_one(&mut ctx, key, &waiter) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Ctx<'_> {
+    /// Has the command wait for items of these keys, which it holds, until `deadline`. In a
+    /// transaction it does not wait. False: answered instead.
+    pub(super) fn wait(&mut self, keys: Vec<Box<[u8]>>, wish: Wish, deadline: Option<Ms>) {
+        if self.conn.in_exec {
+            return self.reply().null_array();
+        }
+        if let Some(blocked) = self.conn.blocked.as_ref() {
+            // It was called for nothing, and keeps its place.
+            *blocked.waiter.state.lock() = State::Waiting;
+            return;
+        }
+        let mut held = Held::new(&self.conn.known.client.holder, Place::Heap);
+        let bytes: usize = keys.iter().map(|key| 2 * (key.len() + ENTRY)).sum();
+        if !held.resize(bytes as u64) {
+            return self.reply().error("OOM no room for the keys of a waiting client");
+        }
+        let client = self.conn.known.client.clone();
+        let (version, state) = (self.version, Mutex::new(State::Waiting));
+        let waiter = Arc::new(Waiter { client, version, wish, state });
+        let blocked = Blocked { waiter, ns: self.ns, keys, deadline, held };
+        self.shared.waiting.enter(self.shared, &blocked);
+        self.conn.blocked = Some(Box::new(blocked));
+        self.conn.known.raise(flag::BLOCKED);
+        self.conn.set_gate(gate::BLOCKED, true);
+    }
+
+    /// The command has what it waited for.
+    pub(crate) fn waits_no_more(&mut self) {
+        end(self.shared, self.conn);
+    }
+}
+
+/// Ends the waiting of a connection.
+pub(crate) fn end(shared: &Shared, conn: &mut Conn) {
+    let Some(blocked) = conn.blocked.take() else { return };
+    *blocked.waiter.state.lock() = State::Ended;
+    shared.waiting.leave(shared, &blocked);
+    conn.known.lower(flag::BLOCKED);
+    conn.set_gate(gate::BLOCKED, false);
+}
+
+/// Milliseconds until a waiting command is looked at again without a call.
+pub(crate) fn time_left(blocked: &Blocked, now: Ms) -> Ms {
+    blocked.deadline.map_or(LOOK, |deadline| deadline.saturating_sub(now).clamp(1, LOOK))
+}
+
+/// Looks at a waiting command. Some(true): it has ended, and is answered. None: it runs again.
+#[cold]
+pub(crate) fn look(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) -> Option<bool> {
+    let blocked = conn.blocked.as_ref()?;
+    let mut state = blocked.waiter.state.lock();
+    let is_late = blocked.deadline.is_some_and(|deadline| deadline <= now);
+    match std::mem::replace(&mut *state, State::Waiting) {
+        State::Called => return None,
+        State::Waiting if !is_late => return Some(false),
+        State::Served(answer) => out.scratch().extend_from_slice(&answer),
+        State::Unblocked(true) => Reply::new(out.scratch(), conn.version)
+            .error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        State::Waiting | State::Unblocked(false) | State::Ended => {
+            Reply::new(out.scratch(), conn.version).null_array();
+        }
+    }
+    *state = State::Ended;
+    drop(state);
+    end(&face.shared, conn);
+    Some(true)
+}
