@@ -19,7 +19,11 @@ settings.configure(
     SECRET_KEY=os.environ.get("SECRET_KEY", "for trying alone"),
     ALLOWED_HOSTS=["*"],
     ROOT_URLCONF=__name__,
-    MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware"],
+    MIDDLEWARE=[
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        # It sets Content-Length: an answer without a length is kept for ten seconds at most.
+        "django.middleware.common.CommonMiddleware",
+    ],
     SESSION_ENGINE="django.contrib.sessions.backends.cache",
     CACHES={
         "default": {
