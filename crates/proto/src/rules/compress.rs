@@ -100,6 +100,7 @@ pub fn form_tag(etag: &[u8], coding: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::vary;
     use crate::http::Codings;
     use crate::rules::test_support::{fields, response};
 
