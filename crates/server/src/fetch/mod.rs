@@ -10,6 +10,7 @@ mod job;
 mod mend;
 mod outgoing;
 mod remote;
+mod reply;
 mod slice;
 mod store;
 mod target;
@@ -19,6 +20,7 @@ mod verdict;
 
 use std::{rc::Rc, sync::Arc};
 
+pub(crate) use reply::{FetchResult, Reply, Source};
 pub(crate) use slice::{Map, NoSlice, Slice, slice};
 pub(crate) use template::Template;
 
@@ -45,10 +47,9 @@ use crate::{
         job::{Client, Job, Keep},
         outgoing::Mode,
     },
-    origin::{self, Body, BodyFrame, InterimHead, RequestBody},
+    origin::{self, BodyFrame, InterimHead, RequestBody},
     page::{
-        answer::Answer,
-        flight::{Again, Failure, Follower, Joined, Landing, Lead},
+        flight::{Again, Failure, Joined, Landing, Lead},
         lookup::{Found, StoredPage, look},
         tags::group_tag,
         variant,
@@ -108,43 +109,6 @@ impl Plan {
     }
 }
 
-/// Result of a fetch, for one requester.
-pub(crate) enum FetchResult {
-    /// The response.
-    Response(Box<Reply>),
-    /// The store has to be asked again.
-    LookAgain(Again),
-    /// The origin failed.
-    Failed(Arc<Failure>),
-}
-
-/// A response on its way to one client.
-pub(crate) struct Reply {
-    pub(crate) answer: Arc<Answer>,
-    pub(crate) source: Source,
-    pub(crate) why: Forward,
-    /// Followed somebody else's fetch.
-    pub(crate) collapsed: bool,
-    /// There was something in the store, used or not.
-    pub(crate) found: bool,
-    /// Why it is not stored.
-    pub(crate) detail: Option<&'static str>,
-    pub(crate) hierarchy: Hierarchy,
-    /// The client's own conditions are still to be looked at: the origin was not told.
-    pub(crate) conditions: bool,
-}
-
-/// Where a body comes from.
-pub(crate) enum Source {
-    Follow(Follower),
-    /// The origin's, for one client.
-    Alone(Box<Body>),
-    /// A page whose parts are to be put in.
-    Template(Rc<Template>),
-    /// With the protocol's name.
-    Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
-}
-
 /// Fetches what a request asks for: leads a flight or joins one.
 pub(crate) async fn fetch(
     request: &Request<'_, '_>,
@@ -160,7 +124,7 @@ pub(crate) async fn fetch(
     plan.fleet &= plan.store && !plan.solo;
     plan.disk &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
-    let sliced = sliced(request, route, &plan, by_get);
+    let sliced = slice::sliced(request, route, &plan, by_get);
     if sliced.is_some() {
         // A part that was stored before is of no use.
         plan.held = plan.held.filter(is(PageFlags::SLICED));
@@ -235,23 +199,6 @@ fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bo
 /// Pages with these flags.
 fn is(flags: PageFlags) -> impl Fn(&StoredPage) -> bool {
     move |held| held.meta.flags.any(flags)
-}
-
-/// The slice that is fetched of a page in slices; None: the page is not fetched so. A page that is
-/// stored whole stays whole while it is good.
-fn sliced(
-    request: &Request<'_, '_>,
-    route: &Route<'_>,
-    plan: &Plan,
-    by_get: bool,
-) -> Option<slice::Wanted> {
-    let size = route.policy.slice.filter(|_| plan.slice && plan.store && !plan.whole)?;
-    let get = request.head.method == Method::Get || by_get;
-    let known = &request.head.known;
-    let whole =
-        |held: &StoredPage| held.meta.partial.is_none() && !held.meta.flags.any(PageFlags::SLICED);
-    let sliced = get && known.authorization().is_none() && !plan.held.as_ref().is_some_and(whole);
-    sliced.then(|| slice::Wanted::of(request.head, size))
 }
 
 /// Between the lookup and the lead somebody else may have landed.
@@ -377,7 +324,7 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
     let Joined::Leader(lead) = request.pages.shared.flights.join(&key, &route.key) else { return };
     let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
-    let sliced = sliced(request, route, &plan, by_get);
+    let sliced = slice::sliced(request, route, &plan, by_get);
     let (mut outgoing, mut keep) = prepare(request, route, plan, false, false);
     if by_get {
         outgoing.method = http::Method::GET;

@@ -16,7 +16,7 @@ use http::{
     header::{IF_RANGE, RANGE},
 };
 use larder_proto::{
-    http::{Fields, RangeSet, RequestHead, range::RangeSpec},
+    http::{Fields, Method, RangeSet, RequestHead, range::RangeSpec},
     page::{Encoding, PageFlags, Partial, Verify, view},
     rules::{ErrorCause, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable},
 };
@@ -25,7 +25,7 @@ use larder_store::{Entry, Namespace, Put};
 use super::origin_request;
 use crate::{
     fetch::{
-        FetchResult,
+        FetchResult, Plan,
         complete::Extent,
         job::{self, Job, Keep},
         store::NewPage,
@@ -333,6 +333,23 @@ async fn fetch(
         return Ok(Slice::Stored(entry));
     }
     Ok(Slice::Ready(Bytes::from(body)))
+}
+
+/// The slice that is fetched of a page in slices; None: the page is not fetched so. A page that is
+/// stored whole stays whole while it is good.
+pub(super) fn sliced(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    plan: &Plan,
+    by_get: bool,
+) -> Option<Wanted> {
+    let size = route.policy.slice.filter(|_| plan.slice && plan.store && !plan.whole)?;
+    let get = request.head.method == Method::Get || by_get;
+    let known = &request.head.known;
+    let whole =
+        |held: &StoredPage| held.meta.partial.is_none() && !held.meta.flags.any(PageFlags::SLICED);
+    let sliced = get && known.authorization().is_none() && !plan.held.as_ref().is_some_and(whole);
+    sliced.then(|| Wanted::of(request.head, size))
 }
 
 /// Has a fetch ask for a slice.
