@@ -874,7 +874,7 @@ var Table = class {
       (column2) => h("th", { scope: "col", class: classes(column2), title: column2.meaning ?? null }, column2.head)
     );
     const table = h("table", { "aria-label": label2 }, h("thead", {}, h("tr", {}, ...heads)), this.body);
-    this.element = h("div", { class: "table" }, table, this.empty);
+    this.element = h("div", { class: "table", tabindex: 0, role: "group", "aria-label": `${label2}, table` }, table, this.empty);
     text(this.empty, "Loading…");
   }
   columns;

@@ -33,7 +33,8 @@ export class Table<R> {
             h('th', { scope: 'col', class: classes(column), title: column.meaning ?? null }, column.head),
         );
         const table = h('table', { 'aria-label': label }, h('thead', {}, h('tr', {}, ...heads)), this.body);
-        this.element = h('div', { class: 'table' }, table, this.empty);
+        // It scrolls where it is narrow: then the keyboard has to reach it.
+        this.element = h('div', { class: 'table', tabindex: 0, role: 'group', 'aria-label': `${label}, table` }, table, this.empty);
         text(this.empty, 'Loading…');
     }
 
