@@ -15,8 +15,8 @@ fuzz_target!(|input: &[u8]| {
             };
             let count: u64 = parts.iter().map(|(_, count)| count).sum();
             assert_eq!(count, items.as_ref().map_or(0, |items| items.len() as u64));
-            let whole: Vec<u8> = parts.iter().flat_map(|(part, _)| &input[part.clone()]).copied().collect();
-            assert_eq!(whole, input);
+            let pieces: Vec<&[u8]> = parts.iter().map(|(part, _)| &input[part.clone()]).collect();
+            assert_eq!(pieces.concat(), input);
         }
     }
     let children: Result<Vec<_>, _> = Node(input).children().collect();

@@ -63,8 +63,14 @@ assert($r->get('once') === 'mine' && $r->ttl('once') > 50);
 $release = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then\n    return redis.call(\"del\",KEYS[1])\nelse\n    return 0\nend";
 assert($r->eval($release, ['once', 'other'], 1) === 0 && $r->eval($release, ['once', 'mine'], 1) === 1);
 
+// Lists, sets and sorted sets.
+assert($r->rPush('queue', 'a', 'b') === 2 && $r->blPop(['none', 'queue'], 1) === ['queue', 'a']);
+assert($r->sAdd('tags', 'x', 'y') === 2 && $r->sCard('tags') === 2);
+assert($r->zAdd('board', 3, 'ann', 1.5, 'bob') === 2 && $r->zRange('board', 0, -1) === ['bob', 'ann']);
+assert($r->del('queue', 'tags', 'board') === 3);
+
 // What a cache is not for.
-foreach ([['lPush', 'l', 'x'], ['eval', 'return 1']] as $call) {
+foreach ([['eval', 'return 1']] as $call) {
     $r->clearLastError();
     assert($r->{array_shift($call)}(...$call) === false && str_contains($r->getLastError(), 'Larder'), $r->getLastError() ?? 'no error');
 }

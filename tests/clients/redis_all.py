@@ -84,8 +84,16 @@ with r.pipeline() as pipe:
         pass
 assert r.get("t") == "other"
 
+# Lists, sets and sorted sets.
+assert r.rpush("queue", "a", "b", "c") == 3 and r.lrange("queue", 0, -1) == ["a", "b", "c"]
+assert r.blpop(["none", "queue"], 1) in (("queue", "a"), ["queue", "a"]) and r.lmove("queue", "done", "RIGHT", "LEFT") == "c"
+assert r.sadd("tags", "x", "y") == 2 and r.smembers("tags") == {"x", "y"} and r.sismember("tags", "x") == 1
+assert r.zadd("board", {"ann": 3, "bob": 1.5}) == 2 and r.zincrby("board", 2, "bob") == 3.5
+assert [tuple(one) for one in r.zrange("board", 0, -1, desc=True, withscores=True)] == [("bob", 3.5), ("ann", 3.0)]
+assert r.zrank("board", "bob") == 1 and r.delete("queue", "done", "tags", "board") == 4
+
 # Errors.
-for wrong in (lambda: r.incr("t"), lambda: r.hget("a", "x"), lambda: r.lpush("l", 1), lambda: r.eval("return 1", 0)):
+for wrong in (lambda: r.incr("t"), lambda: r.hget("a", "x"), lambda: r.xadd("s", {"f": 1}), lambda: r.eval("return 1", 0)):
     try:
         wrong()
         raise AssertionError("no error")

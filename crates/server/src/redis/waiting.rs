@@ -3,9 +3,9 @@
 //! A client waits in the queue of each of its keys, and its command stays in its receive buffer. A
 //! command that adds items to a list or sorted set serves the waiting clients at its end, in the
 //! order in which they came, while it still holds the key ([`serve`]): nobody sees the items in
-//! between, and a transaction serves them after its last command. For a client that moves an element
-//! to another list (BLMOVE) that key is taken too; if somebody else has it, the client is called
-//! instead, and its command runs again.
+//! between, and a transaction serves them after its last command. For a client that moves an
+//! element to another list (BLMOVE) that key is taken too; if somebody else has it, the client is
+//! called instead, and its command runs again.
 //!
 //! A waiter's state is locked while an item is taken for it: it has the item, or it has timed out,
 //! was unblocked or has gone.
@@ -62,10 +62,13 @@ pub(super) struct Waiter {
     state: Mutex<State>,
 }
 
+/// The clients that wait for a key.
+type Queue = VecDeque<Arc<Waiter>>;
+
 /// All waiting clients.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    queues: Mutex<HashMap<(u8, Box<[u8]>), VecDeque<Arc<Waiter>>>>,
+    queues: Mutex<HashMap<(u8, Box<[u8]>), Queue>>,
     clients: Mutex<HashMap<u64, Arc<Waiter>>>,
     count: AtomicUsize,
 }

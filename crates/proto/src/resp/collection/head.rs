@@ -91,10 +91,8 @@ impl Head {
         let (size, at) = number(bytes, at)?;
         let (len, at) = number(bytes, at)?;
         let (main, at) = slice(bytes, at, len)?;
-        let members = match bytes.get(at) {
-            None => None,
-            Some(level) => Some(Root { level: *level, bytes: bytes[at + 1..].to_vec() }),
-        };
+        let root = |level: &u8| Root { level: *level, bytes: bytes[at + 1..].to_vec() };
+        let members = bytes.get(at).map(root);
 
         let main = Root { level, bytes: main.to_vec() };
         Ok(Head { count, id, next, bytes: size, main, members })

@@ -94,7 +94,8 @@ pub enum Fill {
     Last,
 }
 
-/// Divides a run into runs of at most `most` bytes, or of one item: its parts and the items of each.
+/// Divides a run into runs of at most `most` bytes, or of one item: its parts and the number of
+/// items of each.
 ///
 /// # Errors
 /// The run is damaged.

@@ -65,7 +65,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// What C's `strtod` reads as a whole; not NaN.
+/// The number that C's `strtod` reads if it reads the whole text; not NaN.
 fn parse(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, digits) = match text.as_bytes().first()? {

@@ -236,8 +236,9 @@ impl KeySpec {
             }
             // SORT: of several destinations the last counts.
             (ELSEWHERE, _) if self.flags & key::OW != 0 => {
-                let stores = (2..args.len().saturating_sub(1)).filter(|at| args.is(*at, "STORE"));
-                stores.last().map(|at| at + 1).into_iter().collect()
+                let mut stores =
+                    (2..args.len().saturating_sub(1)).filter(|at| args.is(*at, "STORE"));
+                stores.next_back().map(|at| at + 1).into_iter().collect()
             }
             (ELSEWHERE, _) => Vec::new(),
             (last, step) => {

@@ -185,9 +185,10 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Waits for so many milliseconds, for mail, for bytes, or for a [call](crate::object::Client::call).
-    /// Returns the bytes received meanwhile. A client that has gone wants nothing more: what it had
-    /// sent would come late, behind what it sent anew on another connection.
+    /// Waits for so many milliseconds, for mail, for bytes, or for a
+    /// [call](crate::object::Client::call). Returns the bytes received meanwhile. A client that has
+    /// gone wants nothing more: what it had sent would come late, behind what it sent anew on
+    /// another connection.
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
         self.hold_buffers()?;

@@ -14,7 +14,7 @@ use super::lists::Popping;
 use super::timeout;
 use crate::clock::Ms;
 
-/// What a client waits for.
+/// The items that a client waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Wish {
     /// BLPOP, BRPOP: the key and an element.

@@ -2,8 +2,8 @@
 //! of connections, transactions and locks. Replies and errors are those of Redis 7.0, byte for
 //! byte.
 //!
-//! A string is an entry with any flags except [`resp::hash::FLAGS`], which mark a hash, and those of
-//! [`resp::collection::Kind`]. A write
+//! A string is an entry with any flags except [`resp::hash::FLAGS`], which mark a hash, and those
+//! of [`resp::collection::Kind`]. A write
 //! that depends on the present value looks it up, computes, and replaces the entry that it saw. If
 //! that entry has changed (by the memcached face or an eviction), it starts again. Commands of this
 //! face do not interrupt each other: dispatch holds the key's lock.
@@ -16,7 +16,7 @@
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
 //! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `listing.rs`, `object.rs` | keys of any type |
 //! | `collection/`, `trees.rs` | lists, sets and sorted sets in the store |
-//! | `lists.rs`, `list_moves.rs`, `timeout.rs` | lists |
+//! | `lists.rs`, `list_search.rs`, `list_moves.rs`, `timeout.rs` | lists |
 //! | `sets.rs`, `set_join.rs`, `drawing.rs` | sets |
 //! | `zsets/` | sorted sets |
 //! | `sort.rs` | SORT |
@@ -37,6 +37,7 @@ mod joined;
 mod keys;
 mod lcs;
 mod list_moves;
+mod list_search;
 mod listing;
 mod lists;
 mod long;
@@ -205,11 +206,11 @@ fn on_lists(id: Id) -> Option<Run> {
         Id::Lmove => list_moves::lmove,
         Id::Lmpop => list_moves::lmpop,
         Id::Lpop => lists::lpop,
-        Id::Lpos => lists::lpos,
+        Id::Lpos => list_search::lpos,
         Id::Lpush => lists::lpush,
         Id::Lpushx => lists::lpushx,
         Id::Lrange => lists::lrange,
-        Id::Lrem => lists::lrem,
+        Id::Lrem => list_search::lrem,
         Id::Lset => lists::lset,
         Id::Ltrim => lists::ltrim,
         Id::Rpop => lists::rpop,

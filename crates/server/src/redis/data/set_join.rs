@@ -28,7 +28,7 @@ enum How {
     Subtract,
 }
 
-/// What becomes of the result.
+/// Use of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Answer,
@@ -244,7 +244,7 @@ impl Join {
         let done = ctx.retry(|ctx| {
             let mut set = match self.stored {
                 0 => ctx.new_coll(key, Kind::Set, ctx.look(key)),
-                // What is stored so far was evicted: the rest must not pass for all.
+                // The stored part was evicted: the rest must not pass for all.
                 _ => ctx.open(key, Kind::Set)?.ok_or_else(|| refused(PutError::Full, key))?,
             };
             if self.stored == 0 {

@@ -29,7 +29,7 @@ pub(in super::super) fn reads_others(args: &Args<'_>) -> bool {
     (2..args.len()).any(|at| args.is(at, "BY") || args.is(at, "GET"))
 }
 
-/// What an element is sorted by. A missing text comes first.
+/// Sort key of an element. A missing text comes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Order {
     /// Score and element, as bytes of the same order.
@@ -288,7 +288,7 @@ impl Sorting {
         let done = ctx.retry(|ctx| {
             let mut list = match self.stored {
                 0 => ctx.new_coll(key, Kind::List, ctx.look(key)),
-                // What is stored so far was evicted: the rest must not pass for all.
+                // The stored part was evicted: the rest must not pass for all.
                 _ => ctx.open(key, Kind::List)?.ok_or_else(|| refused(PutError::Full, key))?,
             };
             if self.stored == 0 {

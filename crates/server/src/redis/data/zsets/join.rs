@@ -59,7 +59,7 @@ impl Aggregate {
     }
 }
 
-/// What becomes of the result.
+/// Use of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Answer,
@@ -420,7 +420,7 @@ fn store_some(
     let done = ctx.retry(|ctx| {
         let mut set = match *stored {
             0 => ctx.new_coll(key, Kind::SortedSet, ctx.look(key)),
-            // What is stored so far was evicted: the rest must not pass for all.
+            // The stored part was evicted: the rest must not pass for all.
             _ => ctx.open(key, Kind::SortedSet)?.ok_or_else(|| refused(PutError::Full, key))?,
         };
         if *stored == 0 {

@@ -63,7 +63,7 @@ impl Options {
         if absent && present {
             return Err("ERR XX and NX options at the same time are not compatible".into());
         }
-        if (greater && absent) || (less && absent) || (greater && less) {
+        if [greater, less, absent].into_iter().filter(|given| *given).count() > 1 {
             return Err("ERR GT, LT, and/or NX options at the same time are not compatible".into());
         }
         if increment && words > 2 {
