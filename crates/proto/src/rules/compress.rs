@@ -100,9 +100,9 @@ pub fn form_tag(etag: &[u8], coding: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::vary;
     use crate::http::Codings;
     use crate::rules::test_support::{fields, response};
+    use crate::rules::vary;
 
     fn judged(list: &[(&str, &str)]) -> bool {
         let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };
