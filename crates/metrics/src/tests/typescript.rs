@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts,
+    Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts, Disk,
     Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow,
     Objects, Origin, Outcome, Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot,
     Spans, Statuses, Timeouts, TopKeys, TopUrls, histogram::HistogramJson,
@@ -44,7 +44,7 @@ fn generated() -> String {
         Remote, RemoteServer, RemotePages
     );
     declare!(
-        out: Advice, Conditions, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey,
+        out: Advice, Conditions, Disk, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey,
         LogLine, ObjectRow, Purge, AnsweredError
     );
     out.push_str(

@@ -314,7 +314,7 @@ mod tests {
             (&value["peer"], &value["tls_resumed"]),
             (&serde_json::Value::Null, &serde_json::Value::Null)
         );
-        assert_eq!(value.as_object().expect("object").len(), 20);
+        assert_eq!(value.as_object().expect("object").len(), 21);
     }
 
     #[test]

@@ -172,5 +172,5 @@ fn shares_are_those_that_say_something() {
     wanted.redis.as_mut().expect("there").share.ceiling = Some(2 << 20);
     let shares = memory::shares(&wanted);
     let told: Vec<_> = shares.iter().map(|s| (s.first.0, s.last.0, s.floor, s.ceiling)).collect();
-    assert_eq!(told, [(0, 0, 1 << 20, usize::MAX), (2, 17, 0, 2 << 20)]);
+    assert_eq!(told, [(0, 0, 1 << 20, usize::MAX), (2, 18, 0, 2 << 20)]);
 }

@@ -225,12 +225,13 @@ fn transactions_and_lists_of_names_are_counted() {
     let mut client = TestClient::new(&face);
     let short = |n: char| n.to_string().repeat(1000);
     let patterns: Vec<String> = ('a'..='j').map(short).collect();
+    let prefixes: Vec<String> = ('a'..='j').map(short).collect();
     for (command, names, copies) in [
         ("watch", &long, 3),
         ("subscribe", &long, 2),
         ("psubscribe", &patterns.join(" "), 3),
         ("ssubscribe", &long, 2),
-        ("client tracking on bcast prefix", &long, 2),
+        ("client tracking on bcast prefix", &prefixes.join(" prefix "), 2),
     ] {
         let mut client = TestClient::new(&face).resp3();
         client.say(&format!("{command} {names}"));

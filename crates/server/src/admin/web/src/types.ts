@@ -482,6 +482,55 @@ export type Conditions = {
     descriptor_failures: number,
 };
 
+/** The disk tier. */
+export type Disk = {
+    /** The time of reads. */
+    reads: Histogram,
+    /** 1: the disk is in use; 0: it failed, or could not be opened. */
+    up: number,
+    /** Configured size. */
+    size: number,
+    /** Bytes in files, room for the open segment included. */
+    used: number,
+    /** Pages and markers found by the index. */
+    entries: number,
+    /** Memory of the index, beside `memory`. */
+    index: number,
+    /** Entries found at the start. */
+    loaded: number,
+    /** Milliseconds that filling the index took; 0: it is being filled. */
+    load_ms: number,
+    /** Bytes of records that came from memory. */
+    accepted: number,
+    /** Bytes of records that were written again, as they were asked for when their segment
+     * was evicted. */
+    rewritten: number,
+    /** All bytes written. Divided by those accepted: the write amplification. */
+    written: number,
+    /** Pages dropped to make room. */
+    evicted: number,
+    /** Purges made durable. */
+    purges: number,
+    /** Times that the disk failed. */
+    failures: number,
+    /** Pages looked up. */
+    lookups: number,
+    /** Found and used. */
+    hits: number,
+    /** Not used, because the read took longer than `disk.patience`. */
+    slow: number,
+    /** Found damaged. */
+    damaged: number,
+    /** Found, and purged since they left memory. */
+    purged: number,
+    /** Written. */
+    stores: number,
+    /** Not written: too many waited, or the limit was reached. */
+    dropped: number,
+    /** Not written, as they are too large. */
+    too_large: number,
+};
+
 /** The access log. */
 export type LogFigures = {
     /** Lines handed to the access log. */
