@@ -370,7 +370,7 @@ fn published_pages_are_compressed() {
     ));
     let admin = Admin::of(&larder);
     let url = "/api/v1/pages?url=http://site.test/published.html";
-    assert_eq!(admin.order("PUT", url, &page("/published")).status, 201);
+    assert_eq!(admin.order("PUT", url, page("/published")).status, 201);
     let answer = coded(&larder, "/published.html", "br");
     assert_eq!(decoded(&answer), page("/published").as_bytes());
     assert_eq!(

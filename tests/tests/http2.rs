@@ -87,7 +87,8 @@ fn requests_are_answered_as_over_http1() {
         let fields = answer.fields.0.iter().map(|(n, v)| (n.to_ascii_lowercase(), v.clone()));
         fields
             .filter(|(n, v)| {
-                let changes = ["date", "age", "cache-status", "connection", "larder-reference"].contains(&n.as_str());
+                let changes = ["date", "age", "cache-status", "connection", "larder-reference"]
+                    .contains(&n.as_str());
                 !changes && !v.starts_with("multipart/")
             })
             .collect()

@@ -87,7 +87,8 @@ fn requests_are_answered_as_over_http1() {
         let fields = answer.fields.0.iter().map(|(n, v)| (n.to_ascii_lowercase(), v.clone()));
         fields
             .filter(|(n, v)| {
-                let changes = ["date", "age", "cache-status", "connection", "alt-svc", "larder-reference"];
+                let changes =
+                    ["date", "age", "cache-status", "connection", "alt-svc", "larder-reference"];
                 !changes.contains(&n.as_str()) && !v.starts_with("multipart/")
             })
             .collect()

@@ -268,6 +268,9 @@ fn blocked(admin: &mut Resp<TcpStream>) -> usize {
     line.and_then(|count| count.parse().ok()).unwrap()
 }
 
+/// Clients that wait, by number, with their commands.
+type Waiting = &'static [(usize, &'static str)];
+
 /// Clients that wait in a fixed order, and commands of others; the answers of all of them in the
 /// order in which they came.
 fn script(server: &Redis, version: &str) -> Vec<String> {
@@ -277,7 +280,7 @@ fn script(server: &Redis, version: &str) -> Vec<String> {
     let ids: Vec<String> = clients.iter_mut().map(|client| client.say("CLIENT ID")).collect();
     let mut said = Vec::new();
     let mut pusher = server.connect();
-    let steps: &[(&[(usize, &str)], &[&str])] = &[
+    let steps: &[(Waiting, &[&str])] = &[
         // In the order in which they came, whatever the side.
         (
             &[(0, "BLPOP a b 0"), (1, "BRPOP a 0"), (2, "BLPOP b a 0")],

@@ -93,10 +93,8 @@ fn a_slow_head_does_not_bring_an_older_body_back() {
         };
     });
     // Else the page would be fetched instead, and the other request would wait for it.
-    let larder = Larder::site(
-        &origin.url(),
-        "convert_head = false\npurge = { from = [\"127.0.0.1\"] }",
-    );
+    let larder =
+        Larder::site(&origin.url(), "convert_head = false\npurge = { from = [\"127.0.0.1\"] }");
     get(larder.addr(), "/");
     let mut head = larder.connect();
     head.send("HEAD / HTTP/1.1\r\nHost: site.test\r\nCache-Control: no-cache\r\n\r\n");

@@ -14,6 +14,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+// There is one.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve a site from memory

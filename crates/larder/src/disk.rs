@@ -67,10 +67,9 @@ fn each(
         for entry in segment.scanned.iter().flat_map(|scanned| scanned.entries.iter().rev()) {
             let gone = |purge: &Purge| means(purge, entry) == Some(true);
             let expired = entry.expires.is_some_and(|at| at <= now);
-            if seen.insert(entry.hash) && !expired && !purges.iter().any(gone) {
-                if !f(&segment, entry)? {
-                    return Ok(());
-                }
+            let shown = seen.insert(entry.hash) && !expired && !purges.iter().any(gone);
+            if shown && !f(&segment, entry)? {
+                return Ok(());
             }
         }
     }

@@ -35,6 +35,7 @@ mod https;
 mod objects;
 mod origin;
 mod patterns;
+mod permission;
 mod rate;
 mod remote;
 mod rules;
@@ -62,6 +63,7 @@ pub use objects::{
 };
 pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
+pub use permission::Permission;
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
@@ -456,29 +458,6 @@ impl Site {
             action.fill_from(&rule.action);
         }
         Cow::Owned(Arc::new(action.over(&self.defaults)))
-    }
-}
-
-/// A permission: for clients of some networks, and for those that have the token. By default for
-/// nobody.
-#[derive(Clone, Debug, Default)]
-pub struct Permission {
-    /// Clients that need no token.
-    pub from: Vec<Net>,
-    /// `Authorization: Bearer <token>`.
-    pub token: Option<Secret>,
-}
-
-impl Permission {
-    /// Whether `client` with this `Authorization` value may. The client is the TCP peer, or the
-    /// client that a trusted proxy names: else a proxy would let everybody in.
-    pub fn allows(&self, client: IpAddr, authorization: Option<&[u8]>) -> bool {
-        if self.from.iter().any(|net| net.contains(client)) {
-            return true;
-        }
-        let (Some(token), Some(value)) = (&self.token, authorization) else { return false };
-        let bearer = value.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
-        bearer.is_some() && token.matches(value[7..].trim_ascii())
     }
 }
 

@@ -16,6 +16,9 @@ use super::{
 /// Largest page: each answer that says no has all of it.
 const PAGE_BYTES: usize = 64 << 10;
 
+/// The first and the last status of a page, and its file.
+type Named = ((u16, u16), PathBuf);
+
 /// The pages of `[http]`, or those of a site before `common` ones.
 pub(super) fn error_pages(
     values: &Values,
@@ -23,8 +26,7 @@ pub(super) fn error_pages(
     directory: &Path,
     report: &mut Report,
 ) -> Arc<ErrorPages> {
-    let named: Vec<(((u16, u16), PathBuf), Location)> =
-        values.items("error_pages").unwrap_or_default();
+    let named: Vec<(Named, Location)> = values.items("error_pages").unwrap_or_default();
     let mut own = Vec::new();
     for (((first, last), path), location) in named {
         let path = directory.join(path);

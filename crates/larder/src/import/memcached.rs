@@ -91,11 +91,10 @@ fn split<'w>(word: &str, rest: &mut impl Iterator<Item = &'w &'w str>) -> (Strin
     if let Some((name, value)) = word.split_once('=').filter(|_| word.starts_with("--")) {
         return (name.to_owned(), value.to_owned());
     }
-    if word.starts_with("--") {
+    if let Some(name) = word.strip_prefix("--") {
         let long = ["port", "listen", "unix-socket", "unix-mask", "udp-port", "memory-limit"];
         let more = ["threads", "conn-limit", "max-item-size", "listen-backlog", "protocol", "user"];
         let others = ["pidfile", "slab-growth-factor", "slab-min-size", "extended", "auth-file"];
-        let name = &word[2..];
         let has = long.contains(&name) || more.contains(&name) || others.contains(&name);
         return (word.to_owned(), if has { next() } else { String::new() });
     }

@@ -28,7 +28,7 @@ pub(super) fn shown(seconds: f64) -> String {
     // A year is the longest that Larder takes.
     let ms = (seconds.clamp(0.0, 366.0 * 86_400.0) * 1000.0).round() as u64;
     for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
-        if ms % size == 0 && ms > 0 {
+        if ms.is_multiple_of(size) && ms > 0 {
             return format!("{}{unit}", ms / size);
         }
     }

@@ -6,10 +6,10 @@ use std::{fmt::Write as _, path::Path};
 use ts_rs::{Config, TS};
 
 use crate::{
-    Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts, Disk,
-    Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine, Memory, Namespace, ObjectRow,
-    Objects, Origin, Outcome, Purge, Remote, RemotePages, RemoteServer, Results, Site, Snapshot,
-    Spans, Statuses, Timeouts, TopKeys, TopUrls, histogram::HistogramJson,
+    Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts,
+    Disk, Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine, Memory, Namespace,
+    ObjectRow, Objects, Origin, Outcome, Purge, Remote, RemotePages, RemoteServer, Results, Site,
+    Snapshot, Spans, Statuses, Timeouts, TopKeys, TopUrls, histogram::HistogramJson,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/src/admin/web/src/types.ts");

@@ -51,7 +51,7 @@ impl<'a> Dictionary<'a> {
         Ok((name, value))
     }
 
-    /// What lies between two members; nothing after the last.
+    /// Takes the separator of two members; nothing after the last.
     fn comma(&mut self) -> Result<(), NotStructured> {
         self.skip(is_space);
         if self.rest.is_empty() {

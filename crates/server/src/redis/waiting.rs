@@ -64,11 +64,13 @@ pub(super) struct Waiter {
 
 /// The clients that wait for a key.
 type Queue = VecDeque<Arc<Waiter>>;
+/// The same by database and key.
+type Queues = HashMap<(u8, Box<[u8]>), Queue>;
 
 /// All waiting clients.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    queues: Mutex<HashMap<(u8, Box<[u8]>), Queue>>,
+    queues: Mutex<Queues>,
     clients: Mutex<HashMap<u64, Arc<Waiter>>>,
     count: AtomicUsize,
 }

@@ -53,7 +53,10 @@ pub(crate) struct Errors {
 impl Errors {
     /// Remembers an answer; a long URL is cut.
     pub(crate) fn note(&self, mut error: AnsweredError) {
-        let cut = error.url.floor_char_boundary(URL);
+        let mut cut = URL.min(error.url.len());
+        while !error.url.is_char_boundary(cut) {
+            cut -= 1;
+        }
         error.url.truncate(cut);
         let (kept, most) = match error.status {
             500.. => (&self.failures, FAILURES),

@@ -320,7 +320,7 @@ impl Nginx {
                 && location.inner().iter().any(|d| d.name() == "fastcgi_pass")
         };
         let proxied = directives.iter().any(|d| d.name() == "proxy_pass");
-        if let Some(at) = locations.iter().position(|one| !proxied && is_php(&one)) {
+        if let Some(at) = locations.iter().position(|one| !proxied && is_php(one)) {
             directives.extend(context(Some(locations.remove(at))));
         }
         let mut extra = Keys::default();

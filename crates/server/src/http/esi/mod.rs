@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// Most nodes of markup that one answer is made of, those of its parts included: each costs some
-/// tens of nanoseconds. What is behind them is left out.
+/// tens of nanoseconds. Nodes behind them are left out.
 const NODES: u32 = 1 << 15;
 
 /// Parts of one answer that are requested at the same time.
