@@ -82,6 +82,11 @@ fn requests_are_answered_as_over_http1() {
     for path in ["/5000", "/70000"] {
         client.get(path);
     }
+    // An error has a reference of its own.
+    let plain = |answer: &Answer| match answer.get("larder-reference") {
+        Some(reference) => answer.text().replace(reference, "").into_bytes(),
+        None => answer.body.clone(),
+    };
     // Times and separators of parts differ from one answer to the next.
     let steady = |answer: &Answer| -> BTreeMap<String, String> {
         let fields = answer.fields.0.iter().map(|(n, v)| (n.to_ascii_lowercase(), v.clone()));
@@ -103,7 +108,7 @@ fn requests_are_answered_as_over_http1() {
         assert_eq!(answer.status, expected.status, "{method} {path} {fields:?}");
         assert_eq!(steady(&answer), steady(&expected), "{method} {path} {fields:?}");
         let parts = answer.get("content-type").is_some_and(|t| t.starts_with("multipart/"));
-        let same = answer.body == expected.body;
+        let same = plain(&answer) == plain(&expected);
         assert!(same || parts && answer.body.len() == expected.body.len(), "{method} {path}");
     }
 }

@@ -82,6 +82,11 @@ fn requests_are_answered_as_over_http1() {
     for path in ["/5000", "/70000"] {
         client.get(path);
     }
+    // An error has a reference of its own.
+    let plain = |answer: &Answer| match answer.get("larder-reference") {
+        Some(reference) => answer.text().replace(reference, "").into_bytes(),
+        None => answer.body.clone(),
+    };
     // Times and separators of parts differ from one answer to the next.
     let steady = |answer: &Answer| -> BTreeMap<String, String> {
         let fields = answer.fields.0.iter().map(|(n, v)| (n.to_ascii_lowercase(), v.clone()));
@@ -102,7 +107,7 @@ fn requests_are_answered_as_over_http1() {
         assert_eq!(answer.status, other.status, "{method} {path} {fields:?}");
         assert_eq!(steady(&answer), steady(&other), "{method} {path} {fields:?}");
         if !answer.get("content-type").is_some_and(|kind| kind.starts_with("multipart/")) {
-            assert!(answer.body == other.body, "{method} {path} {fields:?}");
+            assert!(plain(&answer) == plain(&other), "{method} {path} {fields:?}");
         }
     }
 }

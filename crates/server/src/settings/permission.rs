@@ -1,4 +1,4 @@
-//! Who may purge, and who is shown how requests are answered.
+//! Permissions: to purge, and to be shown how requests are answered.
 
 use std::net::IpAddr;
 
