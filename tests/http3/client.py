@@ -100,6 +100,12 @@ class Client(QuicConnectionProtocol):
 
         await asyncio.wait_for(wait(), PATIENCE)
 
+    async def may_open(self, number):
+        """Waits until the server lets a stream be opened. No event tells of it."""
+        while self.closed is None and number // 4 >= self._quic._remote_max_streams_bidi:
+            self.transmit()
+            await asyncio.sleep(0.005)
+
     def over(self, number):
         stream = self.stream(number)
         return stream.ended or stream.reset is not None or self.closed is not None
@@ -200,6 +206,9 @@ async def perform(client, command):
             number = stream.get("number")
             if number is None:
                 number = client._quic.get_next_available_stream_id(is_unidirectional=stream["uni"])
+                # A stream that may not be opened yet must not be reset either.
+                if not stream["uni"]:
+                    await asyncio.wait_for(client.may_open(number), PATIENCE)
             client._quic.send_stream_data(number, bytes.fromhex(stream["bytes"]), stream["end"])
             if stream.get("reset") is not None:
                 client._quic.reset_stream(number, stream["reset"])

@@ -162,6 +162,36 @@ fn cookies_go_to_parts_whose_rule_says_so() {
     assert_eq!((origin.count_of("/page"), origin.count_of("/menu")), (1, 6));
 }
 
+/// What is made of more than the URL is for its visitor, and no field says otherwise.
+#[test]
+fn an_answer_that_depends_on_the_visitor_is_private() {
+    let origin = Origin::start(|seen, reply| {
+        let body = match seen.path() {
+            "/name" => "<esi:vars>$(HTTP_COOKIE{user})</esi:vars>",
+            "/test" => {
+                "<esi:choose><esi:when test=\"$(HTTP_COOKIE{user})=='anna'\">a</esi:when>\
+                 <esi:otherwise>b</esi:otherwise></esi:choose>"
+            }
+            _ => "<esi:vars>$(QUERY_STRING{q})</esi:vars>",
+        };
+        let targeted = "CDN-Cache-Control: max-age=600";
+        reply.ok(&[ESI, FRESH, HTML, targeted, "ETag: \"page\""], body);
+    });
+    let larder = Larder::site(&origin.url(), "ignore_cookies = [\"*\"]");
+    let own = ["Cookie: user=anna"];
+    for (path, text) in [("/name", "anna"), ("/test", "a")] {
+        for _ in 0..2 {
+            let answer = get_with(larder.addr(), path, &own);
+            assert_eq!(answer.text(), text);
+            assert_eq!(answer.get("cache-control"), Some("private, no-cache"), "{path}");
+            assert_eq!(answer.get("cdn-cache-control"), None, "{path}");
+        }
+    }
+    get(larder.addr(), "/page?q=1");
+    let public = get(larder.addr(), "/page?q=1");
+    assert_eq!((public.text(), public.get("cache-control")), ("1", Some("max-age=60")));
+}
+
 #[test]
 fn other_parts_never_see_cookies() {
     let origin = with_menu();

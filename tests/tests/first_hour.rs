@@ -383,6 +383,9 @@ fn a_client_that_asks_too_often_is_refused_and_others_are_not() {
     // The next one comes in twenty minutes, less the time of this test.
     let wait: u64 = refused.get("retry-after").unwrap().parse().unwrap();
     assert!((1..=1200).contains(&wait), "{refused:?}");
+    for spelled in ["/%66ew", "//few", "/./few", "/x/../few", "/x/%2E%2e/few"] {
+        assert_eq!(from("203.0.113.1", spelled).status, 429, "{spelled}");
+    }
     from("203.0.113.2", "/few").assert_status(200);
     from("203.0.113.1", "/other").assert_status(200);
     // A network of IPv6 is one client.
@@ -390,7 +393,7 @@ fn a_client_that_asks_too_often_is_refused_and_others_are_not() {
         from(&format!("2001:db8::{last}"), "/few").assert_status(200);
     }
     assert_eq!(from("2001:db8::4", "/few").status, 429);
-    assert_eq!(Admin::of(&larder).metric("larder_http_limited_total"), 2);
+    assert_eq!(Admin::of(&larder).metric("larder_http_limited_total"), 7);
 }
 
 #[test]

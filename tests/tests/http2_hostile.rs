@@ -299,6 +299,34 @@ fn requests_that_wait_are_as_many_as_connections_may_be() {
     assert_eq!(client.get("/0").text(), "page");
 }
 
+/// Answers that clients do not take, short ones that were copied: they count as their memory.
+#[test]
+fn answers_that_nobody_takes_stay_within_the_memory() {
+    const MEMORY: u64 = 64 << 20;
+    let body = "x".repeat(3000);
+    let origin = Origin::start(move |_, reply| {
+        reply.ok(&[KEPT], &body);
+    });
+    let larder = Larder::with_config(&format!(
+        "memory = \"64MiB\"\nthreads = 1\n[http]\nlisten = \"127.0.0.1:0\"\nh2c = \
+         true\n[[site]]\norigin = \"{}\"\n",
+        origin.url()
+    ));
+    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/page")];
+    let mut clients: Vec<Raw> = (0..500).map(|_| Raw::connect(larder.addr())).collect();
+    for client in &mut clients {
+        // SETTINGS_INITIAL_WINDOW_SIZE: 0.
+        client.send(&[frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])]);
+        client.send(&(0..100).map(|n| request(2 * n + 1, &fields)).collect::<Vec<_>>());
+        client.send(&[frame(6, 0, 0, b"all came")]);
+    }
+    clients.iter_mut().for_each(|client| client.read_to(b"all came"));
+    let mut other = larder.connect();
+    other.ask("GET", "/page", &["Host: a"]).assert_status(200);
+    let peak = larder.usage().peak_rss;
+    assert!(peak < MEMORY + (64 << 20), "{peak}");
+}
+
 /// Requests that wait on one connection count as memory of its client: they are refused, or their
 /// client leaves, before they hold more than is configured.
 #[test]

@@ -232,9 +232,8 @@ fn requests_that_are_given_up_again_and_again_end_the_connection() {
     let larder = larder(&papers, &origin);
     let mut client = H3::bare(larder.face("http3+udp"), &papers);
     let request = get("/", &[]);
-    // Fewer at once than may be open: the client does not wait for more to be allowed.
-    for _ in 0..200 {
-        let streams: Vec<_> = (0..30)
+    for _ in 0..50 {
+        let streams: Vec<_> = (0..120)
             .map(|_| Raw { reset: Some(0x10c), bytes: request.clone(), ..Raw::default() })
             .collect();
         client.raw(&streams);

@@ -291,10 +291,12 @@ impl Conn {
 }
 
 impl Session {
-    /// The client may open no more streams, and is told which was the last.
+    /// The client may open no more streams, and is told which was the last. Nothing more is sent on
+    /// those that are open: their memory is free.
     fn leave(&mut self, out: &mut Out) {
         (0..2).for_each(|_| self.codec.drain(out.scratch()));
         self.over = true;
+        self.streams.drain(..).for_each(|stream| stream.close());
     }
 
     /// Returns when to look next at what waits for the client's windows; None: it holds too much.
