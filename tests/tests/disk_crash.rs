@@ -58,7 +58,7 @@ fn body(target: u64, version: u64) -> Vec<u8> {
     body
 }
 
-/// What may be served.
+/// The state of all pages, by which an answer is judged.
 struct World {
     /// Number of the latest page that the origin made.
     versions: AtomicU64,

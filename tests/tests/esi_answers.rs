@@ -162,7 +162,7 @@ fn cookies_go_to_parts_whose_rule_says_so() {
     assert_eq!((origin.count_of("/page"), origin.count_of("/menu")), (1, 6));
 }
 
-/// What is made of more than the URL is for its visitor, and no field says otherwise.
+/// An answer that depends on more than the URL is for its visitor, and no field says otherwise.
 #[test]
 fn an_answer_that_depends_on_the_visitor_is_private() {
     let origin = Origin::start(|seen, reply| {

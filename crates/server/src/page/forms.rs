@@ -31,7 +31,7 @@ const CODINGS: [(Codings, Encoding, u8); 3] = [
 ];
 
 /// Largest body that is compressed, in bytes: the thread that does it holds one body, its form, and
-/// tables of some ten times its length, outside the store.
+/// the tables of the compression, outside the store.
 pub(crate) const LARGEST_BODY: u64 = 2 << 20;
 
 /// How hard a form was compressed.

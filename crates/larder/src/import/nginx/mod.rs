@@ -158,7 +158,7 @@ impl Nginx {
             draft.root.text("memory", &memory);
             draft.notes.push(format!(
                 "nginx keeps up to {memory} of pages on disk; Larder keeps them in memory and evicts \
-                 the least used. Give it what the machine can spare."
+                 the least used. Give it what the machine can spare, and `[disk]` the rest."
             ));
         }
     }

@@ -11,7 +11,7 @@ use crate::page::ban::{How, Number, Term, Text, Wanted};
 const LENGTH: usize = 4096;
 /// Terms of an expression: each is looked at for every page stored.
 const TERMS: usize = 16;
-/// Bytes a compiled regular expression may take: compiling one of this size takes milliseconds.
+/// Bytes a compiled regular expression may take: a worker compiles it in one go.
 const REGEX: usize = 256 << 10;
 
 /// Fault in an expression.

@@ -1,7 +1,10 @@
 //! A configuration of Squid as a reverse proxy (`accel`).
 
+mod values;
+
 use std::collections::BTreeMap;
 
+use self::values::{host_of, plain, regexes, squid_time};
 use super::{
     draft::{Draft, RuleDraft, SiteDraft},
     times,
@@ -114,8 +117,12 @@ impl Squid {
         match words {
             ["http_port", address, options @ ..] => listen(line, address, options, false, draft),
             ["https_port", address, options @ ..] => listen(line, address, options, true, draft),
-            ["cache_peer", host, _, port, _, options @ ..] => self.peer(host, port, options, line, draft),
-            ["cache_peer_access", peer, "allow", names @ ..] => self.peer_access(line, peer, names, draft),
+            ["cache_peer", host, _, port, _, options @ ..] => {
+                self.peer(host, port, options, line, draft)
+            }
+            ["cache_peer_access", peer, "allow", names @ ..] => {
+                self.peer_access(line, peer, names, draft)
+            }
             ["cache_peer_access", _, "deny", ..] => {}
             ["cache_peer_domain", peer, hosts @ ..] => {
                 let hosts = hosts.iter().map(|host| host_of(host)).collect();
@@ -125,7 +132,11 @@ impl Squid {
                 Some(size) => draft.root.text("memory", &size),
                 None => draft.leave(line, text, "its size is not understood"),
             },
-            ["cache_dir", ..] => draft.leave(line, text, "there is no disk tier: give `memory` what the machine can spare, or share pages through memcached or Valkey ([remote])"),
+            ["cache_dir", ..] => draft.leave(
+                line,
+                text,
+                "Squid's directory cannot be read: name another one and a size in `[disk]`",
+            ),
             ["maximum_object_size" | "maximum_object_size_in_memory", size @ ..] => {
                 if let Some(size) = times::size(&size.concat()) {
                     self.site.keys.text("max_object", &size);
@@ -138,7 +149,10 @@ impl Squid {
             ["http_access", "deny", names @ ..] => self.deny(line, names, draft),
             ["access_log", "none", ..] => {}
             ["access_log", path, ..] => {
-                let path = path.trim_start_matches("daemon:").trim_start_matches("stdio:").replace("/squid/", "/larder/");
+                let path = path
+                    .trim_start_matches("daemon:")
+                    .trim_start_matches("stdio:")
+                    .replace("/squid/", "/larder/");
                 draft.http.text("access_log", &path);
             }
             ["connect_timeout", time @ ..] => self.timeout("connect_timeout", time),
@@ -154,11 +168,17 @@ impl Squid {
                 size.iter().for_each(|size| draft.limits.text("request_body", size));
             }
             ["request_header_access" | "reply_header_access", field, "deny", "all"] => {
-                let side = if words[0] == "request_header_access" { "request_fields" } else { "response_fields" };
+                let side = if words[0] == "request_header_access" {
+                    "request_fields"
+                } else {
+                    "response_fields"
+                };
                 self.site.keys.add(side, &format!("-{field}"));
             }
             ["follow_x_forwarded_for", "allow", name] => match self.acls.get(*name) {
-                Some((_, _, nets)) => nets.iter().for_each(|net| draft.http.add("trusted_proxies", net)),
+                Some((_, _, nets)) => {
+                    nets.iter().for_each(|net| draft.http.add("trusted_proxies", net))
+                }
                 None => draft.leave(line, text, "name the proxies: http.trusted_proxies"),
             },
             ["follow_x_forwarded_for", "deny", "all"] => {}
@@ -431,43 +451,6 @@ impl Squid {
         }
         draft.sites = sites;
     }
-}
-
-fn plain(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "-_".contains(c))
-}
-
-/// Expressions of an ACL, `-i` among them, that rules can have.
-fn regexes(values: &[String]) -> Vec<(String, bool)> {
-    let mut ignore_case = false;
-    let mut out = Vec::new();
-    for value in values {
-        match value.as_str() {
-            "-i" => ignore_case = true,
-            "+i" => ignore_case = false,
-            value => out.extend(times::regex(value, ignore_case).map(|regex| (regex, ignore_case))),
-        }
-    }
-    out
-}
-
-fn host_of(host: &str) -> String {
-    host.strip_prefix('.').map_or(host.to_owned(), |rest| format!("*.{rest}"))
-}
-
-/// `5 minutes`, `30 seconds`.
-fn squid_time(words: &[&str]) -> Option<String> {
-    let [number, unit @ ..] = words else { return None };
-    let number: f64 = number.parse().ok()?;
-    let seconds = match unit.first().map_or("second", |unit| unit.trim_end_matches('s')) {
-        "second" => 1.0,
-        "minute" => 60.0,
-        "hour" => 3600.0,
-        "day" => 86_400.0,
-        "week" => 7.0 * 86_400.0,
-        _ => return None,
-    };
-    Some(times::shown(number * seconds))
 }
 
 fn listen(line: usize, address: &str, options: &[&str], tls: bool, draft: &mut Draft) {
