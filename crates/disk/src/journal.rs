@@ -27,6 +27,10 @@ const SEED: u64 = 0x4C52_444A_0001;
 const HEAD: usize = 32;
 /// Longest content, in bytes; longer ones become purges of everything.
 const LONGEST: usize = 64 << 10;
+/// Most purges that wait to be written, and their bytes. With more (the device is slow, or fails),
+/// one of everything takes their place.
+const WAITING: usize = 16 << 10;
+const WAITING_BYTES: usize = 4 << 20;
 
 /// Kind of a purge that means all records with a smaller ticket.
 pub(crate) const EVERYTHING: u8 = 0;
@@ -58,6 +62,8 @@ pub struct Journalled {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Purge>,
+    /// Bytes of their contents.
+    bytes: usize,
     durable: u64,
 }
 
@@ -183,7 +189,12 @@ impl<F: Files> Journal<F> {
         let number = number();
         let (kind, what) =
             if what.len() > LONGEST { (EVERYTHING, Vec::new()) } else { (kind, what.to_vec()) };
+        queue.bytes += what.len();
         queue.waiting.push(Purge { number, kind, what });
+        if queue.waiting.len() > WAITING || queue.bytes > WAITING_BYTES {
+            queue.waiting = vec![Purge { number, kind: EVERYTHING, what: Vec::new() }];
+            queue.bytes = 0;
+        }
         number
     }
 
@@ -200,7 +211,11 @@ impl<F: Files> Journal<F> {
     /// Writes what waits and makes it durable. Purges up to `needless` mean nothing any more.
     pub(crate) fn flush(&self, files: &F, needless: u64) -> io::Result<Journalled> {
         let mut open = self.open.lock();
-        let waiting = std::mem::take(&mut self.queue.lock().waiting);
+        let waiting = {
+            let mut queue = self.queue.lock();
+            queue.bytes = 0;
+            std::mem::take(&mut queue.waiting)
+        };
         let Some(last) = waiting.last().map(|purge| purge.number) else {
             return Ok(Journalled { durable: self.durable(), written: 0 });
         };
@@ -215,6 +230,7 @@ impl<F: Files> Journal<F> {
                 let mut queue = self.queue.lock();
                 let later = std::mem::replace(&mut queue.waiting, waiting);
                 queue.waiting.extend(later);
+                queue.bytes = queue.waiting.iter().map(|purge| purge.what.len()).sum();
                 Err(error)
             }
         }

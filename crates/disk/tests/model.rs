@@ -213,6 +213,30 @@ fn many_purges_leave_room_for_more() {
     assert_eq!(get(&disk, b"a", NOW), None);
 }
 
+/// Purges that a slow device does not take: their queue has an end, and none of them is lost.
+#[test]
+fn purges_that_wait_are_so_many() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer) = open(&files, 1 << 30, 1);
+    put(&disk, &mut writer, b"a", b"1", None);
+    writer.flush(NOW).unwrap();
+    for n in 0..20_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+    }
+    let last = disk.purge(2, b"last");
+    let written = disk.write_purges().unwrap();
+    assert!(written.written < 4_000, "{written:?}");
+    assert_eq!(written.durable, last);
+    put(&disk, &mut writer, b"b", b"2", None);
+    writer.close(NOW).unwrap();
+    let options = Options { size: 1 << 30, write_limit: 0, random: 2 };
+    let disk = Arc::new(Disk::open(files.next_life(false), options).unwrap().0);
+    let writer = disk.writer().unwrap();
+    disk.load(writer.first(), NOW);
+    assert_eq!(get(&disk, b"a", NOW), None);
+    assert_eq!(get(&disk, b"b", NOW), Some(b"2".to_vec()));
+}
+
 #[test]
 fn a_real_directory_has_one_owner_and_private_files() {
     use larder_disk::Directory;
