@@ -6,6 +6,7 @@ use larder_tests::apps::{children, more, number, php, pid, printed, runs, shell,
 use larder_tests::{Larder, Scratch, get, wait_for, wait_until};
 use rustix::process::{Signal, kill_process};
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// An application of FastCGI that closes a connection as soon as it sees a record that it does not
@@ -185,4 +186,22 @@ fn a_reload_mends_one_that_ends_again_and_again() {
     larder.usr1();
     assert!(printed(&larder, "apps.bad.requests ") > 0);
     assert_eq!(children(larder.pid(), "php-cgi").len(), 1);
+}
+
+#[test]
+fn a_socket_whose_directory_was_removed_is_opened_again() {
+    let (config, _site) = php("");
+    let larder = Larder::with_config(&config);
+    let first = number(get(larder.addr(), "/").text(), "pid");
+    let own = format!("/larder-{}/", larder.pid());
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let path = sockets
+        .split_ascii_whitespace()
+        .find(|word| word.contains(&own) && word.contains("php"))
+        .expect("the application's socket");
+    fs::remove_dir_all(Path::new(path).parent().unwrap()).unwrap();
+    wait_until("new processes", || larder.stderr().contains("app php: 1 new processes"));
+    wait_until("a page", || get(larder.addr(), "/").text().contains("pid="));
+    assert_ne!(number(get(larder.addr(), "/").text(), "pid"), first);
+    assert!(larder.stderr().contains("app php: its socket was removed"), "{}", larder.stderr());
 }

@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Between two looks at the number of requests.
 const LOOK_AT_USE: Duration = Duration::from_millis(100);
 
+/// Between two looks for the file of the socket.
+const LOOK_FOR_FILE: Duration = Duration::from_secs(1);
+
 /// The longest wait for these: each is taken within the time of a request or two.
 const WAITING: Duration = Duration::from_secs(10);
 
@@ -65,6 +68,8 @@ enum Next {
     Aged,
     /// Slots began or ceased to loop.
     Changed,
+    /// The file of the socket was removed.
+    Unreachable,
 }
 
 impl Application {
@@ -121,6 +126,10 @@ impl Application {
                     self.refuse();
                     continue;
                 }
+                Next::Unreachable => {
+                    eprintln!("larder: app {}: its socket was removed", self.common.name);
+                    self.settings.clone()
+                }
                 Next::Aged => {
                     self.counted = self.requests();
                     tokio::select! {
@@ -159,6 +168,7 @@ impl Application {
             order = orders.recv() => Next::Order(order),
             () = aged => Next::Aged,
             () = self.used_up() => Next::Aged,
+            () = self.unreachable() => Next::Unreachable,
             () = self.common.changed.notified() => Next::Changed,
         }
     }
@@ -168,6 +178,16 @@ impl Application {
         let Some(limit) = self.settings.max_requests else { return std::future::pending().await };
         while self.requests().saturating_sub(self.counted) < limit {
             sleep(LOOK_AT_USE).await;
+        }
+    }
+
+    /// Returns when the file of the socket is gone. While connections are refused it is elsewhere.
+    async fn unreachable(&self) {
+        loop {
+            sleep(LOOK_FOR_FILE).await;
+            if !self.refusing && self.listening.is_gone() {
+                return;
+            }
         }
     }
 

@@ -72,7 +72,23 @@ impl Listening {
     pub(super) fn next(&self) -> io::Result<Option<Listening>> {
         match &self.address {
             Place::Tcp(_) => Ok(None),
-            Place::Unix(path) => unix(&beside(path, ".new")).map(Some),
+            Place::Unix(path) => {
+                // Programs that clean up directories may have removed it.
+                if let Some(directory) = path.parent().filter(|directory| is_own(directory)) {
+                    own_directory(directory)?;
+                }
+                unix(&beside(path, ".new")).map(Some)
+            }
+        }
+    }
+
+    /// Whether the file of a unix socket was removed: nobody can connect until another is opened.
+    pub(super) fn is_gone(&self) -> bool {
+        match &self.address {
+            Place::Tcp(_) => false,
+            Place::Unix(path) => {
+                fs::symlink_metadata(path).is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+            }
         }
     }
 
