@@ -207,6 +207,43 @@ fn one_address_does_not_fill_the_queue_before_an_origin() {
     }
 }
 
+/// Of eight connections one client uses six, whatever it asks for: another client finds one.
+#[test]
+fn one_address_does_not_use_all_connections_to_an_origin() {
+    let gate = Gate::closed();
+    let door = gate.clone();
+    let origin = Origin::start(move |seen, reply| {
+        if seen.target.starts_with("/slow") {
+            door.wait();
+        }
+        reply.ok(&["Cache-Control: no-store"], &seen.target);
+    });
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[http]\nlisten = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
+         [[site]]\norigin = {{ url = \"{}\", max_connections = 8 }}",
+        origin.url()
+    ));
+    let ask = |target: &str, client: &str| {
+        let mut wire = larder.connect();
+        wire.send_get(target, &["Host: site.test", &format!("X-Forwarded-For: {client}")]);
+        wire
+    };
+    let mut slow: Vec<Wire> =
+        (0..20).map(|number| ask(&format!("/slow{number}"), "203.0.113.1")).collect();
+    origin.wait_for(6);
+    for number in 0..3 {
+        let target = format!("/other{number}");
+        assert_eq!(ask(&target, "203.0.113.2").read().text(), target);
+    }
+    let slow_ones =
+        origin.requests().iter().filter(|seen| seen.target.starts_with("/slow")).count();
+    assert_eq!(slow_ones, 6);
+    gate.open();
+    for wire in &mut slow {
+        wire.read().assert_status(200);
+    }
+}
+
 #[test]
 fn connections_beyond_the_limit_are_told_so() {
     let origin = Origin::serving(&["Cache-Control: max-age=60"], "page");

@@ -4,7 +4,8 @@
 //! opened only when no idle one is left, so in use and idle together never exceed the limit.
 //! Tunnels (101) hold no permit either: a few hundred silent WebSockets would keep all other
 //! requests waiting; each has a client's connection, and those are limited. Requests that find
-//! no permit wait in a queue of limited length ([`Queue`]), in order. Idle connections are used
+//! no permit wait in a queue of limited length ([`Queue`]), in order; so do requests of a client
+//! that has its share of them ([`Shares`]). Idle connections are used
 //! last in, first out, so that the surplus ages and is closed. The limits are per worker thread
 //! (each worker has its own pool, without a lock); tunnels aside, the whole process opens at
 //! most workers times `max_connections`.
@@ -18,7 +19,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError},
+    sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError},
     time::{Instant, sleep_until, timeout},
 };
 
@@ -26,7 +27,7 @@ use super::{
     OriginCounters, OriginError,
     connect::{after, earlier, within},
     counters::{Held, count},
-    queue::Queue,
+    queue::{Queue, Shares},
     tls::Tls,
 };
 use crate::{
@@ -70,6 +71,7 @@ pub(super) struct Pool<C> {
     tls: OnceCell<std::io::Result<Option<Tls>>>,
     permits: Arc<Semaphore>,
     queue: Queue,
+    shares: Shares,
     idle: RefCell<VecDeque<Idle<C>>>,
     reaping: Cell<bool>,
 }
@@ -91,6 +93,7 @@ impl<C: Pooled> Pool<C> {
             tls: OnceCell::new(),
             permits: Arc::new(Semaphore::new(permits)),
             queue: Queue::default(),
+            shares: Shares::default(),
             idle: RefCell::default(),
             reaping: Cell::new(false),
         })
@@ -121,8 +124,9 @@ impl<C: Pooled> Pool<C> {
         &self,
         client: Option<IpAddr>,
         total: Option<Instant>,
-    ) -> Result<OwnedSemaphorePermit, OriginError> {
-        match self.permits.clone().try_acquire_owned() {
+    ) -> Result<Permit, OriginError> {
+        let share = self.shares.of(client, self.settings.max_connections);
+        match Permit::try_take(share.as_ref(), &self.permits) {
             Ok(permit) => return Ok(permit),
             Err(TryAcquireError::Closed) => return Err(OriginError::TooManyConnections),
             Err(TryAcquireError::NoPermits) => {}
@@ -131,7 +135,7 @@ impl<C: Pooled> Pool<C> {
         let _place = place.ok_or(OriginError::TooManyConnections)?;
         count(&self.counters.waited);
         let limit = earlier(after(self.settings.max_wait), total);
-        match within(limit, self.permits.clone().acquire_owned()).await {
+        match within(limit, Permit::take(share.as_ref(), &self.permits)).await {
             Some(Ok(permit)) => Ok(permit),
             _ => Err(OriginError::TooManyConnections),
         }
@@ -235,11 +239,40 @@ async fn reap<C: Pooled>(pool: Weak<Pool<C>>) {
     }
 }
 
+/// The right to use a connection, and the part of the client's share that it takes.
+#[derive(Debug)]
+struct Permit {
+    _share: Option<OwnedSemaphorePermit>,
+    _connection: OwnedSemaphorePermit,
+}
+
+impl Permit {
+    fn try_take(
+        share: Option<&Arc<Semaphore>>,
+        connections: &Arc<Semaphore>,
+    ) -> Result<Permit, TryAcquireError> {
+        let _share = share.map(|share| share.clone().try_acquire_owned()).transpose()?;
+        Ok(Permit { _share, _connection: connections.clone().try_acquire_owned()? })
+    }
+
+    /// The share first: a client that has used it up does not stand before others in the queue.
+    async fn take(
+        share: Option<&Arc<Semaphore>>,
+        connections: &Arc<Semaphore>,
+    ) -> Result<Permit, AcquireError> {
+        let _share = match share {
+            Some(share) => Some(share.clone().acquire_owned().await?),
+            None => None,
+        };
+        Ok(Permit { _share, _connection: connections.clone().acquire_owned().await? })
+    }
+}
+
 /// A connection in use. Dropped, it is closed: only [`Lease::finish`] keeps it.
 #[derive(Debug)]
 pub(super) struct Lease<C> {
     pool: Rc<Pool<C>>,
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<Permit>,
     connection: Option<C>,
     /// It has served another request before.
     pub(super) reused: bool,

@@ -1,10 +1,14 @@
-//! Requests that wait for a connection to an origin: how many, of all clients and of each.
+//! Requests that wait for a connection to an origin: how many, of all clients and of each; and
+//! the share of the connections that one client may use.
 
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     net::IpAddr,
+    sync::{Arc, Weak},
 };
+
+use tokio::sync::Semaphore;
 
 use crate::net::network;
 
@@ -61,6 +65,39 @@ impl Drop for Place<'_> {
     }
 }
 
+/// From so many connections on, some are kept from a client that uses all others.
+const SHARED: usize = 8;
+
+/// Addresses of clients that are remembered before those without a request are forgotten.
+const REMEMBERED: usize = 64;
+
+/// The connections that each client may use: three of four, so that one that sends many slow
+/// requests leaves some to all others.
+#[derive(Debug, Default)]
+pub(super) struct Shares(RefCell<HashMap<IpAddr, Weak<Semaphore>>>);
+
+impl Shares {
+    /// The share of this client's network, of `most` connections. None: it may use all.
+    pub(super) fn of(&self, client: Option<IpAddr>, most: usize) -> Option<Arc<Semaphore>> {
+        if most < SHARED {
+            return None;
+        }
+        let client = network(client?, 32, 64);
+        let mut shares = self.0.borrow_mut();
+        if let Some(share) = shares.get(&client).and_then(Weak::upgrade) {
+            return Some(share);
+        }
+        // As many are in use as there are connections and requests that wait, at most: the walk
+        // is paid for by as many requests as it passes.
+        if shares.len() >= REMEMBERED && shares.len() == shares.capacity() {
+            shares.retain(|_, share| share.strong_count() > 0);
+        }
+        let share = Arc::new(Semaphore::new(most - most / 4));
+        shares.insert(client, Arc::downgrade(&share));
+        Some(share)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +119,31 @@ mod tests {
         drop(places);
         assert!(queue.enter(one, 8).is_some());
         assert_eq!((queue.waiting(), queue.by_client.borrow().len()), (0, 0));
+    }
+
+    #[test]
+    fn one_address_leaves_connections_to_others() {
+        let shares = Shares::default();
+        let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        let share = shares.of(one, 8).expect("a share");
+        let used: Vec<_> = std::iter::from_fn(|| share.clone().try_acquire_owned().ok()).collect();
+        assert_eq!(used.len(), 6);
+        let again = shares.of(one, 8).expect("a share");
+        assert!(again.try_acquire().is_err(), "the same share");
+        assert!(shares.of(other, 8).expect("a share").try_acquire().is_ok());
+        assert!(shares.of(None, 8).is_none(), "Larder's own requests");
+        assert!(shares.of(one, 7).is_none(), "too few to share");
+        drop((share, again, used));
+        assert_eq!(shares.of(one, 8).expect("a share").available_permits(), 6);
+    }
+
+    #[test]
+    fn clients_that_left_are_forgotten() {
+        let shares = Shares::default();
+        for number in 0..100_000_u32 {
+            shares.of(Some(IpAddr::V4(number.into())), 8);
+        }
+        assert!(shares.0.borrow().capacity() < 4 * REMEMBERED, "{}", shares.0.borrow().capacity());
     }
 
     #[test]
