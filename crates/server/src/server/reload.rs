@@ -75,21 +75,25 @@ impl Server {
         Ok(())
     }
 
-    /// The log and the memory: they may fail.
+    /// The log and the memory: they may fail. The memory comes last: it may evict before it fails.
     fn change_others(&self, settings: &Settings) -> Result<(), ReloadError> {
-        if !self.resize(settings.memory) {
-            return Err(ReloadError::Memory);
-        }
+        let before = &self.settings.access_log;
+        let mut logs = None;
         if let (Some(logger), Some(log)) = (&self.logger, &settings.access_log)
-            && settings.access_log != self.settings.access_log
+            && settings.access_log != *before
         {
-            let path = log.path.display().to_string();
-            if let Err(source) = logger.change(log) {
-                self.resize(self.settings.memory);
-                return Err(ReloadError::Log { path, source });
-            }
+            let failed = |source| ReloadError::Log { path: log.path.display().to_string(), source };
+            logger.change(log).map_err(failed)?;
+            logs = before.as_ref().map(|before| (logger, before));
         }
-        Ok(())
+        if self.resize(settings.memory) {
+            return Ok(());
+        }
+        if let Some((logger, before)) = logs {
+            // It was open until now.
+            let _ = logger.change(before);
+        }
+        Err(ReloadError::Memory)
     }
 
     /// Gives the store its part of so much memory, which is at most that of the start. The rest,
