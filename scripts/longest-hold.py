@@ -37,6 +37,7 @@ ARGUMENT = 50_000_000
 PATTERNS = 4096
 CLIENTS = 4_000
 PAGES = 20_000
+MEMBERS = 500_000
 END = b"the-last-answer"
 
 
@@ -242,6 +243,32 @@ def hash_of(count, name="hash"):
     return prepare
 
 
+def collections(server):
+    """A list, sets and sorted sets of many members, members of 200 KB, long values for SORT."""
+    client = Redis(server.redis)
+    client.send(b"".join(resp("DEL", key) for key in ("list", "set", "zset", "wide", "same", "few")))
+    for at in range(0, MEMBERS, 10_000):
+        client.send(resp("RPUSH", "list", *["x"] * 10_000))
+        client.send(resp("RPUSH", "different", *range(at, at + 10_000)))
+        client.send(resp("SADD", "set", *range(at, at + 10_000)))
+        client.send(resp("ZADD", "zset", *[word for n in range(at, at + 10_000) for word in (n, n)]))
+    client.send(resp("SADD", "few", *range(32)))
+    for n in range(40):
+        client.send(resp("SADD", "wide", b"%0200000d" % n))
+        client.send(resp("SET", f"value:{n}", b"v" * 1_000_000))
+    client.send(b"".join(resp("HSET", f"hash:{n}", "weight", n) for n in range(1000)))
+
+
+def waiters(count):
+    def prepare(server):
+        leave(server)
+        for _ in range(count):
+            crowd.append(connect(server.redis))
+            crowd[-1].sendall(resp("BLPOP", "awaited", 0))
+        Redis(server.redis).send(b"")
+    return prepare
+
+
 def items(server):
     memcached = Memcached(server.memcached)
     for at in range(0, KEYS, 1000):
@@ -285,6 +312,13 @@ def patterns(server):
         words = [f"*{'a' * 1000}b{client}-{n}" for n in range(1024)]
         crowd[-1].sendall(resp("PSUBSCRIBE", *words, "last"))
         until(crowd[-1], b":1024\r\n-ERR too many subscriptions\r\n")
+
+
+def matching(server):
+    """A client that has the message by each of its patterns: it does not read, and is closed."""
+    crowd.append(connect(server.redis))
+    crowd[-1].sendall(resp("PSUBSCRIBE", *["n" + "*" * n for n in range(1, 1001)]))
+    until(crowd[-1], b":1000\r\n")
 
 
 def trackers(*options, read=None):
@@ -407,6 +441,38 @@ def cases():
     yield "HRANDFIELD 100000", nothing, nothing, redis("HRANDFIELD", "hash", 100_000)
     yield "HRANDFIELD -16384", nothing, nothing, redis("HRANDFIELD", "hash", -16_384, "WITHVALUES")
     yield "OBJECT ENCODING of 100,000", nothing, nothing, redis("OBJECT", "ENCODING", "hash")
+    yield "LRANGE of 500,000", collections, nothing, redis("LRANGE", "different", 0, -1)
+    yield "LPOS of 500,000", nothing, nothing, redis("LPOS", "list", "x", "COUNT", 0)
+    yield "LREM of none in 500,000", nothing, nothing, redis("LREM", "list", 0, "y")
+    yield "LINSERT before none in 500,000", nothing, nothing, redis("LINSERT", "list", "BEFORE", "y", "z")
+    yield "RPUSH of 100,000", nothing, commands(("DEL", "new")), redis("RPUSH", "new", *range(FIELDS))
+    yield "RPUSH of 20 x 4 MB", nothing, commands(("DEL", "new")), redis("RPUSH", "new", *[b"v" * 4_000_000] * 20)
+    yield "LPOP of 100,000", nothing, commands(("DEL", "new"), ("RPUSH", "new", *range(FIELDS))), redis("LPOP", "new", FIELDS)
+    yield "SADD of 100,000", nothing, commands(("DEL", "new")), redis("SADD", "new", *range(FIELDS))
+    yield "SREM of 100,000", nothing, commands(("SADD", "new", *range(FIELDS))), redis("SREM", "new", *range(FIELDS))
+    yield "SMEMBERS of 500,000", nothing, nothing, redis("SMEMBERS", "set")
+    yield "SPOP of 100,000", nothing, commands(("SADD", "new", *range(FIELDS))), redis("SPOP", "new", FIELDS)
+    yield "SRANDMEMBER 500000", nothing, nothing, redis("SRANDMEMBER", "set", MEMBERS)
+    yield "SRANDMEMBER -100 of 200 KB", nothing, nothing, redis("SRANDMEMBER", "wide", -100)
+    yield "SSCAN of 500,000", nothing, nothing, redis("SSCAN", "set", 0, "COUNT", 1_000_000)
+    yield "SSCAN of 40 x 200 KB", nothing, nothing, redis("SSCAN", "wide", 0, "COUNT", 1000)
+    yield "SINTER of 64 x 500,000", nothing, nothing, redis("SINTERSTORE", "new", *["set"] * 64)
+    yield "SINTER of 4,096", nothing, nothing, redis("SINTER", *["set"] * 4095, "few")
+    yield "SUNIONSTORE of 2 x 500,000", nothing, nothing, redis("SUNIONSTORE", "new", "set", "set")
+    yield "SDIFFSTORE of 500,000", nothing, nothing, redis("SDIFFSTORE", "new", "set", "few")
+    yield "ZADD of 250,000", nothing, commands(("DEL", "new")), redis("ZADD", "new", *[word for n in range(250_000) for word in (n, n)])
+    yield "ZRANGE of 500,000", nothing, nothing, redis("ZRANGE", "zset", 0, -1, "WITHSCORES")
+    yield "ZRANGESTORE of 500,000", nothing, nothing, redis("ZRANGESTORE", "new", "zset", 0, -1)
+    yield "ZUNIONSTORE of 2 x 500,000", nothing, nothing, redis("ZUNIONSTORE", "new", 2, "zset", "set")
+    yield "ZINTERSTORE of 32 x 500,000", nothing, nothing, redis("ZINTERSTORE", "new", 32, *["zset"] * 32)
+    yield "ZREMRANGEBYRANK of 500,000", nothing, commands(("ZUNIONSTORE", "new", 1, "zset")), redis("ZREMRANGEBYRANK", "new", 1, -1)
+    yield "ZPOPMIN of 100,000", nothing, commands(("ZUNIONSTORE", "new", 1, "zset")), redis("ZPOPMIN", "new", FIELDS)
+    yield "SORT of 500,000", nothing, nothing, redis("SORT", "different", "STORE", "new")
+    yield "SORT of 500,000 BY and GET", nothing, nothing, redis(
+        "SORT", "different", "BY", "hash:*->weight", "GET", "hash:*->weight", "STORE", "new")
+    yield "SORT GET of 40 x 1 MB", nothing, nothing, redis("SORT", "few", "GET", "value:*", "STORE", "new")
+    yield "DEL of 500,000 members", nothing, commands(("ZUNIONSTORE", "new", 1, "zset")), redis("DEL", "new")
+    yield "RPUSH, 2,000 wait", nothing, waiters(2000), redis("RPUSH", "awaited", *range(2000))
     yield "SUBSCRIBE to 50,000, and leaving", nothing, nothing, (
         Left, "redis", resp("SUBSCRIBE", *[f"channel{n}" for n in range(50_000)]))
     yield "PUBLISH to 4,000", listeners, nothing, redis("PUBLISH", "news", "x" * 100)
@@ -438,7 +504,8 @@ def cases():
     yield "EVAL of an unknown script of 64 KB", nothing, nothing, redis("EVAL", b"x" * 65_000, 1, "key", "value")
     yield "MULTI, SET of 50 MB, EXEC", nothing, nothing, (
         Redis, "redis", resp("MULTI") + resp("SET", "new", b"x" * ARGUMENT) + resp("EXEC"))
-    yield "PUBLISH of 4 MB to nobody", nothing, nothing, redis("PUBLISH", "news", b"x" * 4_000_000)
+    yield "PUBLISH of 4 MB, 1,000 patterns that match", matching, nothing, redis("PUBLISH", "none", b"x" * 4_000_000)
+    yield "PUBLISH of 4 MB to nobody", leave, nothing, redis("PUBLISH", "news", b"x" * 4_000_000)
     yield "UNLINK of 100,000", nothing, fill(100_000), redis("UNLINK", *names(100_000))
     yield "UNLINK of 100 MB", nothing, commands(("COPY", "other", "from", "REPLACE")), redis("UNLINK", "from")
     yield "COPY of a hash of 100,000 fields", hashed, nothing, redis("COPY", "hash", "new", "REPLACE")

@@ -59,6 +59,17 @@ impl Redis {
         Resp::tcp(self.addr())
     }
 
+    /// Waits until so many clients are in blocking commands.
+    #[track_caller]
+    pub fn wait_for_blocked(&self, count: usize) {
+        let mut admin = self.connect();
+        wait_until(&format!("{count} clients to wait"), || {
+            let info = admin.say("INFO clients");
+            let line = info.lines().find_map(|line| line.trim().strip_prefix("blocked_clients:"));
+            line.and_then(|waiting| waiting.parse().ok()) == Some(count)
+        });
+    }
+
     /// Runs a long command between two others of one batch until somebody else is served between
     /// these two. A worker that does the command in one go serves nobody there: the batch comes in
     /// one piece, and is answered in one turn. The server has one worker.

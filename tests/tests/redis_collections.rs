@@ -15,12 +15,11 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use std::net::TcpStream;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use larder_tests::memcache_stream::Dice;
 use larder_tests::redis_stream::{Stream, Words};
-use larder_tests::{Redis, Resp, Value, redis::command, wait_until};
+use larder_tests::{Redis, Value, redis::command};
 
 /// Commands per seed.
 const COMMANDS: usize = 3000;
@@ -262,19 +261,12 @@ fn walks_show_every_member_once() {
     }
 }
 
-fn blocked(admin: &mut Resp<TcpStream>) -> usize {
-    let info = admin.say("INFO clients");
-    let line = info.lines().find_map(|line| line.trim().strip_prefix("blocked_clients:"));
-    line.and_then(|count| count.parse().ok()).unwrap()
-}
-
 /// Clients that wait, by number, with their commands.
 type Waiting = &'static [(usize, &'static str)];
 
 /// Clients that wait in a fixed order, and commands of others; the answers of all of them in the
 /// order in which they came.
 fn script(server: &Redis, version: &str) -> Vec<String> {
-    let mut admin = server.connect();
     let mut clients: Vec<_> = (0..6).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| drop(client.ask(&["HELLO", version])));
     let ids: Vec<String> = clients.iter_mut().map(|client| client.say("CLIENT ID")).collect();
@@ -315,7 +307,7 @@ fn script(server: &Redis, version: &str) -> Vec<String> {
     for (waiting, commands) in steps {
         for (nth, (client, words)) in waiting.iter().enumerate() {
             clients[*client].send(command(&words.split(' ').collect::<Vec<_>>()));
-            wait_until("the client waits", || blocked(&mut admin) == nth + 1);
+            server.wait_for_blocked(nth + 1);
         }
         for words in *commands {
             let words = match words.strip_prefix("UNBLOCK ") {
@@ -331,7 +323,7 @@ fn script(server: &Redis, version: &str) -> Vec<String> {
         for (client, words) in *waiting {
             said.push(format!("{words}: {}", clients[*client].reply().text()));
         }
-        assert_eq!(blocked(&mut admin), 0);
+        server.wait_for_blocked(0);
     }
     said
 }
@@ -351,9 +343,9 @@ fn a_waiting_client_that_leaves_takes_nothing() {
     let mut admin = larder.connect();
     let mut gone = larder.connect();
     gone.send(command(&["BLPOP", "a", "0"]));
-    wait_until("it waits", || blocked(&mut admin) == 1);
+    larder.wait_for_blocked(1);
     drop(gone);
-    wait_until("it has left", || blocked(&mut admin) == 0);
+    larder.wait_for_blocked(0);
     assert_eq!(admin.say("RPUSH a x"), "1");
     assert_eq!(admin.say("LPOP a"), "x");
 }

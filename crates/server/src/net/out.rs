@@ -215,8 +215,9 @@ impl Out {
             // to set up).
             while self.done < self.scratch.len() as u64 {
                 sink.took(taken)?;
-                let sent =
-                    sink.send(&[IoSlice::new(&self.scratch[self.done as usize..])], false)? as u64;
+                let left = &self.scratch[self.done as usize..];
+                let some = &left[..left.len().min(AT_ONCE as usize)];
+                let sent = sink.send(&[IoSlice::new(some)], false)? as u64;
                 self.done += sent;
                 taken += sent;
             }
@@ -285,6 +286,7 @@ impl Out {
             match *piece {
                 Piece::Scratch { from, to } => {
                     let bytes = &self.scratch[from + skip as usize..to];
+                    let bytes = &bytes[..bytes.len().min(room as usize)];
                     slices[used] = IoSlice::new(bytes);
                     room = room.saturating_sub(bytes.len() as u64);
                     used += 1;

@@ -357,6 +357,10 @@ pub(crate) fn resume(
     }
     if progress == Progress::Done {
         waiting::serve(face, conn, now, out);
+        if let Some(serving) = conn.begun.take() {
+            progress = serving.progress;
+            running.begun = serving;
+        }
     }
     running.take_untold(face, &conn.known.client);
     if !running.untold.is_empty() {

@@ -34,6 +34,8 @@ const PATTERNS: usize = 1 << 16;
 const COMPARED: usize = 256 * 1024;
 const ENTRY: usize = 64;
 const DELIVERY: usize = 256;
+/// Bytes of a message that cost as much as one step of a comparison.
+const BYTES: usize = 8;
 
 type Part = HashMap<Box<[u8]>, Channel>;
 
@@ -356,6 +358,8 @@ impl Hub {
                 continue;
             }
             let mut message = Message::new(&[&b"pmessage"[..], pattern, channel, payload]);
+            // It is composed for each pattern.
+            compared += (channel.len() + payload.len()) / BYTES;
             let (sent, next) = subscribers.send(delivery.subscriber, &mut message, limit);
             delivery.receivers += sent;
             compared += sent * DELIVERY;

@@ -11,14 +11,14 @@
 //! was unblocked or has gone.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
-use larder_proto::resp::{Reply, Version};
+use larder_proto::resp::{Args, Owned, Reply, Version};
 use larder_store::Namespace;
 use parking_lot::Mutex;
 
@@ -26,6 +26,7 @@ use super::{
     attention,
     ctx::Ctx,
     data::{Wish, serve_one},
+    job::{Job, Progress},
     known::flag,
     shared::{Face, Shared},
     state::{Conn, ENTRY, gate},
@@ -123,9 +124,12 @@ impl Waiting {
     }
 
     /// The clients that wait for a key, in their order.
-    fn of(&self, ns: Namespace, key: &[u8]) -> Vec<Arc<Waiter>> {
-        let queues = self.queues.lock();
-        queues.get(&(ns.0, Box::from(key))).map_or_else(Vec::new, |q| q.iter().cloned().collect())
+    fn of(&self, ns: Namespace, key: &[u8]) -> Queue {
+        self.queues.lock().get(&(ns.0, Box::from(key))).cloned().unwrap_or_default()
+    }
+
+    fn waits(&self, ns: Namespace, key: &[u8]) -> bool {
+        self.queues.lock().contains_key(&(ns.0, Box::from(key)))
     }
 
     /// CLIENT UNBLOCK. False: the client does not wait.
@@ -174,20 +178,20 @@ impl Face {
     /// A list or sorted set has new items.
     #[inline]
     pub(crate) fn signal(&self, ns: Namespace, key: &[u8]) {
-        if attention::any(&self.shared, attention::WAITING) {
-            self.ready.borrow_mut().push((ns, key.into()));
+        if attention::any(&self.shared, attention::WAITING) && self.shared.waiting.waits(ns, key) {
+            self.ready.borrow_mut().push_back((ns, key.into()));
         }
     }
 
     /// The same, to be served before others.
     pub(crate) fn signal_first(&self, ns: Namespace, key: &[u8]) {
         if attention::any(&self.shared, attention::WAITING) {
-            self.ready.borrow_mut().insert(0, (ns, key.into()));
+            self.ready.borrow_mut().push_front((ns, key.into()));
         }
     }
 }
 
-/// Serves the clients that wait for keys with new items. The keys are still held.
+/// Serves the clients that wait for keys with new items, in steps. The keys are still held.
 #[inline]
 pub(crate) fn serve(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
     if !face.ready.borrow().is_empty() {
@@ -197,24 +201,66 @@ pub(crate) fn serve(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
 
 #[cold]
 fn serve_all(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
-    let mut held = Vec::new();
-    loop {
-        let ready = std::mem::take(&mut *face.ready.borrow_mut());
-        if ready.is_empty() {
-            return;
-        }
-        for (at, (ns, key)) in ready.iter().enumerate() {
-            if ready[..at].contains(&ready[at]) {
-                continue;
+    let none = Owned::new(&[]);
+    Ctx::new(face, conn, now, out).go(Serving::default(), &none.args());
+}
+
+/// A key of a namespace.
+type Key = (Namespace, Box<[u8]>);
+
+/// Waiting clients being served.
+#[derive(Default)]
+struct Serving {
+    /// Keys with new items, and those among them that were served.
+    ready: VecDeque<Key>,
+    served: HashSet<Key>,
+    /// The current key, and its clients that are still to be served.
+    key: Option<Key>,
+    waiters: VecDeque<Arc<Waiter>>,
+}
+
+impl Job for Serving {
+    fn step(&mut self, ctx: &mut Ctx<'_>, _: &Args<'_>) -> Progress {
+        let (ns, db) = (ctx.ns, ctx.db);
+        let progress = self.serve_some(ctx);
+        (ctx.ns, ctx.db) = (ns, db);
+        progress
+    }
+}
+
+impl Serving {
+    fn serve_some(&mut self, ctx: &mut Ctx<'_>) -> Progress {
+        let shared = ctx.shared;
+        // Keys of other lists that clients move elements to.
+        let mut held = Vec::new();
+        loop {
+            if self.waiters.is_empty() && !self.next_key(ctx) {
+                return Progress::Done;
             }
-            let mut ctx = Ctx::new(face, conn, now, out);
-            (ctx.ns, ctx.db) = (*ns, face.shared.database(*ns).unwrap_or_default());
-            for waiter in face.shared.waiting.of(*ns, key) {
-                if !serve_one(&mut ctx, &face.shared, key, &waiter, &mut held) {
-                    break;
+            if let (Some((ns, key)), Some(waiter)) = (&self.key, self.waiters.pop_front()) {
+                (ctx.ns, ctx.db) = (*ns, shared.database(*ns).unwrap_or_default());
+                if !serve_one(ctx, shared, key, &waiter, &mut held) {
+                    self.waiters.clear();
                 }
             }
+            if ctx.is_over() {
+                return Progress::Again;
+            }
         }
+    }
+
+    /// Begins with the next key. False: there is none.
+    fn next_key(&mut self, ctx: &Ctx<'_>) -> bool {
+        if self.ready.is_empty() {
+            self.served.clear();
+            self.ready = std::mem::take(&mut *ctx.face.ready.borrow_mut());
+        }
+        let Some(key) = self.ready.pop_front() else { return false };
+        if self.served.insert(key.clone()) {
+            self.waiters = ctx.shared.waiting.of(key.0, &key.1);
+            self.key = Some(key);
+        }
+        true
     }
 }
 

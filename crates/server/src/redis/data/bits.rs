@@ -9,15 +9,12 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::errors::{NOT_INTEGER, Outcome, SYNTAX, refused};
+use super::errors::{NOT_INTEGER, Outcome, SYNTAX, few_keys, refused};
 use super::long::{Bytes, Condition, End, Layout, PIECE};
 use super::range::{bulk_limit, check_len, clamped};
 
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BAD_BIT: &str = "ERR bit is not an integer or out of range";
-
-/// Maximum of BITOP's keys: each is looked up for every part of the result.
-const MOST_SOURCES: usize = 4096;
 
 /// Parses a bit offset; it must lie within the longest allowed string.
 pub(super) fn offset(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u64> {
@@ -286,9 +283,7 @@ fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if name == "NOT" && args.len() != 4 {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
-    if args.len() - 3 > MOST_SOURCES {
-        return Err("ERR BITOP takes at most 4096 keys".into());
-    }
+    few_keys(args.len() - 3)?;
     let sources: Vec<Option<Entry<'static>>> =
         args.from(3).map(|key| ctx.read_string(key)).collect::<Outcome<_>>()?;
     let len = sources.iter().flatten().map(|source| source.len()).max().unwrap_or(0);

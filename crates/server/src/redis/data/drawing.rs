@@ -8,14 +8,12 @@ use larder_proto::resp::{
 
 use super::super::ctx::Ctx;
 use super::Run;
-use super::collection::{At, Tree};
+use super::collection::{At, BYTES, ITEMS, Tree};
 use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::random::pick;
 
 /// Most members drawn with repetition.
 const MOST_DRAWS: u64 = 1 << 20;
-/// Members drawn with repetition in a step.
-const DRAWS: u64 = 64;
 
 /// Parses `count [word]`, `word` for scores: the number of members to draw, below zero with
 /// repetition, and whether the word is there.
@@ -83,12 +81,15 @@ impl Ctx<'_> {
         self.steps_from(args, again, from, job, |ctx, args, job| {
             let Some(coll) = ctx.open(args.get(1), job.kind)? else { return Err(Refused::Lost) };
             if job.repeats {
-                for _ in 0..DRAWS.min(job.left) {
+                let (mut drawn, mut bytes) = (0, 0);
+                while drawn < job.left.min(ITEMS as u64) && bytes < BYTES {
                     if let Some((member, score)) = coll.any()? {
+                        bytes += member.len();
                         (job.answer)(ctx, &member, score, job.with_scores);
                     }
+                    drawn += 1;
                 }
-                job.left -= DRAWS.min(job.left);
+                job.left -= drawn;
                 return Ok(job.left == 0);
             }
             if job.left == 0 {

@@ -30,6 +30,15 @@ pub(super) enum Refused {
     Lost,
 }
 
+/// Most keys of a command that looks at all of them in one step.
+const KEYS: usize = 4096;
+const TOO_MANY_KEYS: &str = "ERR this command takes at most 4096 keys";
+
+/// Are there few enough keys to look at all of them in one step?
+pub(super) fn few_keys(keys: usize) -> Outcome {
+    if keys <= KEYS { Ok(()) } else { Err(TOO_MANY_KEYS.into()) }
+}
+
 /// Result of a step of a command.
 pub(super) type Outcome<T = ()> = Result<T, Refused>;
 

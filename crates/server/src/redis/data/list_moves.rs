@@ -8,8 +8,8 @@ use super::super::{
     shared::Shared,
     waiting::Waiter,
 };
-use super::collection::{Side, shift};
-use super::errors::{Outcome, SYNTAX, WRONG_TYPE};
+use super::collection::{BYTES, Side, shift};
+use super::errors::{Outcome, SYNTAX, WRONG_TYPE, few_keys};
 use super::lists::Popping;
 use super::timeout;
 use crate::clock::Ms;
@@ -121,6 +121,7 @@ pub(super) fn brpop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn pop_or_wait(ctx: &mut Ctx<'_>, args: &Args<'_>, side: Side) -> Outcome {
     let deadline = timeout::deadline(args.get(args.len() - 1), ctx.now)?;
+    few_keys(args.len() - 2)?;
     for at in 1..args.len() - 1 {
         if let Some(element) = ctx.pop_one(args.get(at), side)? {
             let mut reply = ctx.reply();
@@ -188,7 +189,9 @@ pub(super) fn numbered(args: &Args<'_>, at: usize) -> Outcome<std::ops::Range<us
     const NOT_POSITIVE: &str = "ERR numkeys should be greater than 0";
     let number = parse_i64(args.get(at)).filter(|number| *number > 0).ok_or(NOT_POSITIVE)?;
     let end = usize::try_from(number).ok().and_then(|number| number.checked_add(at + 1));
-    Ok(at + 1..end.filter(|end| *end < args.len()).ok_or(SYNTAX)?)
+    let end = end.filter(|end| *end < args.len()).ok_or(SYNTAX)?;
+    few_keys(end - at - 1)?;
+    Ok(at + 1..end)
 }
 
 /// Parses `[COUNT count]` at the end of the arguments.
@@ -229,8 +232,8 @@ fn pop_first(
     Ok(false)
 }
 
-/// Elements that a waiting client gets at once; it asks for the rest.
-const SERVED: u64 = 4096;
+/// Elements that a waiting client gets at once, if they are short; it asks for the rest.
+const SERVED: u64 = 1024;
 
 /// Serves a client that waits for a list. False: nobody behind it can be served now. `held`: keys
 /// that are held until all clients are served.
@@ -309,13 +312,15 @@ impl Ctx<'_> {
 
     fn take_elements(&mut self, key: &[u8], side: Side, most: u64) -> Outcome<Vec<Vec<u8>>> {
         let (elements, left) = self.retry(|ctx| {
-            let mut elements = Vec::new();
+            let (mut elements, mut bytes) = (Vec::new(), 0);
             let Some(mut list) = ctx.open(key, Kind::List)? else {
                 return Ok(Some((elements, 1)));
             };
             while (elements.len() as u64) < most
+                && bytes < BYTES
                 && let Some(element) = list.pop(side)?
             {
+                bytes += element.len();
                 elements.push(element);
             }
             let left = list.len();

@@ -5,10 +5,12 @@ use larder_proto::resp::{
     collection::{Items, Kind, Shape},
     number::parse_i64,
 };
+use larder_store::PutError;
 
 use super::super::ctx::{Class, Ctx};
 use super::collection::{At, Coll, Tree, push_element};
-use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::errors::{NOT_INTEGER, Outcome, SYNTAX, refused};
+use crate::room::{Held, Place};
 
 /// An LREM in progress.
 struct Lrem {
@@ -102,15 +104,21 @@ struct Lpos {
     seen: u64,
     skipped: u64,
     matches: Vec<u64>,
+    held: Held,
+    /// The next match to answer, once the search is over.
+    answered: Option<usize>,
 }
+
+/// Matches answered between two checks of the clock.
+const ANSWERED: usize = 1024;
 
 /// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
 pub(super) fn lpos(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = lpos_options(args).map(|job| ctx.steps(args, lpos, job, lpos_step));
+    let outcome = lpos_options(ctx, args).map(|job| ctx.steps(args, lpos, job, lpos_step));
     ctx.settle(outcome, args);
 }
 
-fn lpos_options(args: &Args<'_>) -> Outcome<Lpos> {
+fn lpos_options(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Lpos> {
     let (mut rank, mut count, mut most, mut at) = (1, None, 0, 3);
     while at < args.len() {
         let Some(value) = (at + 1 < args.len()).then(|| args.get(at + 1)) else {
@@ -135,10 +143,18 @@ fn lpos_options(args: &Args<'_>) -> Outcome<Lpos> {
         }
         at += 2;
     }
-    Ok(Lpos { rank, count, most, seen: 0, skipped: 0, matches: Vec::new() })
+    let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
+    let (seen, skipped, matches, answered) = (0, 0, Vec::new(), None);
+    Ok(Lpos { rank, count, most, seen, skipped, matches, held, answered })
 }
 
 fn lpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>, job: &mut Lpos) -> Outcome<bool> {
+    if let Some(at) = job.answered {
+        let end = job.matches.len().min(at + ANSWERED);
+        job.matches[at..end].iter().for_each(|at| ctx.reply().integer(*at as i64));
+        job.answered = Some(end);
+        return Ok(end == job.matches.len());
+    }
     let wanted = match job.count {
         None => 1,
         Some(0) => u64::MAX,
@@ -174,6 +190,9 @@ fn lpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>, job: &mut Lpos) -> Outcome<bool
         } else {
             (here..items.len()).for_each(&mut look);
         }
+        if !job.held.resize(size_of_val(&*job.matches) as u64) {
+            return Err(refused(PutError::Full, b""));
+        }
         return Ok(false);
     }
     match (job.count, job.matches.first()) {
@@ -181,7 +200,8 @@ fn lpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>, job: &mut Lpos) -> Outcome<bool
         (None, None) => ctx.reply().null(),
         (Some(_), _) => {
             ctx.reply().array(job.matches.len());
-            job.matches.iter().for_each(|at| ctx.reply().integer(*at as i64));
+            job.answered = Some(0);
+            return Ok(false);
         }
     }
     Ok(true)

@@ -7,7 +7,7 @@ use larder_proto::resp::{
 };
 
 use super::super::ctx::{Class, Ctx};
-use super::collection::{At, Coll, Side, Tree};
+use super::collection::{At, Coll, Side, Tree, portion};
 use super::errors::{NO_KEY, NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::parts::PART;
 use super::range::clamped;
@@ -46,17 +46,18 @@ struct Push {
 fn push(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, side: Side, makes: bool) {
     ctx.steps(args, again, Push { side, makes, at: 2 }, |ctx, args, push| {
         let key = args.get(1);
+        let some = portion(args, push.at, PART);
         let len = ctx.retry(|ctx| {
             let mut list = match ctx.open(key, Kind::List)? {
                 Some(list) => list,
                 None if push.makes || push.at > 2 => ctx.new_coll(key, Kind::List, None),
                 None => return Ok(Some(None)),
             };
-            list.push(push.side, args.from(push.at).take(PART))?;
+            list.push(push.side, args.from(push.at).take(some))?;
             let len = list.len();
             Ok(list.commit(ctx)?.map(|()| Some(len)))
         })?;
-        push.at += PART;
+        push.at += some;
         let Some(len) = len else {
             ctx.reply().integer(0);
             return Ok(true);

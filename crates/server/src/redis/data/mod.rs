@@ -19,6 +19,7 @@
 //! | `lists.rs`, `list_search.rs`, `list_moves.rs`, `timeout.rs` | lists |
 //! | `sets.rs`, `set_join.rs`, `drawing.rs` | sets |
 //! | `zsets/` | sorted sets |
+//! | `join.rs` | what joins of sets and of sorted sets have in common |
 //! | `sort.rs` | SORT |
 //! | `hashes.rs`, `hash_write.rs`, `hash_walk.rs` | hashes |
 
@@ -33,6 +34,7 @@ mod expiry;
 mod hash_walk;
 mod hash_write;
 mod hashes;
+mod join;
 mod joined;
 mod keys;
 mod lcs;

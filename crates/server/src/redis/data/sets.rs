@@ -9,15 +9,15 @@ use larder_proto::resp::{
 };
 
 use super::super::ctx::{Class, Ctx};
-use super::collection::{At, Tree};
+use super::collection::{At, BYTES, ITEMS, Tree, portion};
 use super::drawing::drawn;
 use super::errors::{Outcome, Refused, SYNTAX};
 use super::walk::{BAD_CURSOR, Options};
 
-/// Members between two checks of the clock.
-const MEMBERS: usize = 64;
 /// Most members that a step of SSCAN or ZSCAN shows, whatever COUNT says.
 const MOST: usize = 4 * 1024;
+/// Their bytes.
+const MOST_BYTES: usize = 1024 * 1024;
 /// Steps of comparisons with a pattern after which a walk shows no more members.
 const COMPARED: usize = 1_000_000;
 
@@ -34,6 +34,7 @@ pub(super) fn srem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
     ctx.steps(args, again, (2, 0, adds), |ctx, args, (at, changed, adds)| {
         let key = args.get(1);
+        let some = portion(args, *at, ITEMS);
         let (more, is_gone) = ctx.retry(|ctx| {
             let mut set = match ctx.open(key, Kind::Set)? {
                 Some(set) => set,
@@ -41,7 +42,7 @@ fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
                 None => return Ok(Some((0, false))),
             };
             let mut more = 0;
-            for member in args.from(*at).take(MEMBERS) {
+            for member in args.from(*at).take(some) {
                 let done = if *adds { set.add(member)? } else { set.remove(member)? };
                 more += i64::from(done);
             }
@@ -51,7 +52,7 @@ fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
             }
             Ok(set.commit(ctx)?.map(|()| (more, is_gone)))
         })?;
-        (*at, *changed) = (*at + MEMBERS, *changed + more);
+        (*at, *changed) = (*at + some, *changed + more);
         if *at < args.len() && !is_gone {
             return Ok(false);
         }
@@ -95,11 +96,11 @@ pub(super) fn smismember(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if *at == 2 {
             ctx.reply().array(args.len() - 2);
         }
-        for member in args.from(*at).take(MEMBERS) {
+        for member in args.from(*at).take(ITEMS) {
             let has = set.as_ref().map_or(Ok(false), |set| set.has(member))?;
             ctx.reply().integer(has.into());
         }
-        *at += MEMBERS;
+        *at += ITEMS;
         Ok(*at >= args.len())
     });
 }
@@ -187,7 +188,7 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         ctx.reply().set(count.min(len) as usize);
         ctx.steps_from(args, spop, from, count.min(len), |ctx, args, left| {
             if *left > 0 {
-                let popped = take(ctx, args.get(1), (*left).min(MEMBERS as u64))?;
+                let popped = take(ctx, args.get(1), (*left).min(ITEMS as u64))?;
                 popped.iter().for_each(|member| ctx.reply().bulk(member));
                 if popped.is_empty() {
                     return Err(Refused::Lost);
@@ -202,16 +203,18 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// Takes random members.
+/// Takes random members: some, and not more than `most`.
 fn take(ctx: &mut Ctx<'_>, key: &[u8], most: u64) -> Outcome<Vec<Vec<u8>>> {
     let (popped, is_gone) = ctx.retry(|ctx| {
-        let mut popped = Vec::new();
+        let (mut popped, mut bytes) = (Vec::new(), 0);
         let Some(mut set) = ctx.open(key, Kind::Set)? else { return Ok(Some((popped, false))) };
         while (popped.len() as u64) < most
+            && bytes < BYTES
             && set.len() > 0
             && let Some((member, _)) = set.any()?
         {
             set.remove(&member)?;
+            bytes += member.len();
             popped.push(member);
         }
         let is_gone = set.len() == 0;
@@ -276,6 +279,7 @@ fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) -> Outcome {
         let Some(coll) = ctx.open_to_read(args.get(1), kind)? else { return Ok(Some(None)) };
         let options = Options::parse(args, 3, false)?;
         let (mut steps, mut members, mut wanted) = (0, Vec::new(), options.count.min(MOST));
+        let mut bytes = 0;
         if coll.is_packed() {
             wanted = MOST;
         }
@@ -283,7 +287,9 @@ fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) -> Outcome {
             // A pattern that takes long ends the walk early; its members are shown unseen.
             if steps > COMPARED || options.matches_counted(member, &mut steps) {
                 members.push((member.to_vec(), score));
+                bytes += member.len();
             }
+            bytes < MOST_BYTES
         })?;
         Ok(Some(Some((next, members))))
     })?;

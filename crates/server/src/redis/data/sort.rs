@@ -1,7 +1,5 @@
 //! SORT and SORT_RO, in steps. The elements are kept in a map ordered by what they are sorted by.
 
-use std::collections::BTreeMap;
-
 use larder_proto::resp::{
     Args,
     collection::{Kind, parse_bound, rank_key},
@@ -13,7 +11,7 @@ use larder_store::PutError;
 use super::super::ctx::{Class, Ctx};
 use super::Run;
 use super::access::{is_hash, is_string, type_name};
-use super::collection::{Side, Tree};
+use super::collection::{BYTES, Side, SlowMap, Tree};
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, refused};
 use super::joined::Whole;
 use crate::room::{Held, Place};
@@ -22,6 +20,9 @@ use crate::room::{Held, Place};
 const ELEMENTS: usize = 32;
 /// Bytes of an element beside its own.
 const ENTRY: u64 = 128;
+/// Largest value that a pattern may name: it is copied in one step.
+const LONGEST: u64 = 1 << 20;
+const TOO_LONG: &str = "ERR SORT reads no value of more than 1048576 bytes by a pattern";
 const NOT_NUMBERS: &str = "ERR One or more scores can't be converted into double";
 
 /// Whether SORT with these arguments reads other keys.
@@ -38,6 +39,15 @@ enum Order {
     Place,
 }
 
+impl Order {
+    fn bytes(&self) -> usize {
+        match self {
+            Order::Number(key) | Order::Text(Some(key)) => key.len(),
+            Order::Text(None) | Order::Place => 0,
+        }
+    }
+}
+
 /// A SORT in progress.
 struct Sorting {
     descending: bool,
@@ -51,11 +61,13 @@ struct Sorting {
     as_they_are: bool,
     /// The next element to read.
     at: u64,
-    sorted: BTreeMap<(Order, u64), Vec<u8>>,
+    sorted: SlowMap<(Order, u64), Vec<u8>>,
     bytes: u64,
     held: Held,
     /// Elements still to be left out, and to be answered, once all are read.
     left: Option<(u64, u64)>,
+    /// The element being answered, and the next pattern for it.
+    current: Option<(Vec<u8>, usize)>,
     stored: u64,
 }
 
@@ -100,10 +112,11 @@ fn options(ctx: &Ctx<'_>, args: &Args<'_>, stores: bool) -> Outcome<Sorting> {
         store: None,
         as_they_are: false,
         at: 0,
-        sorted: BTreeMap::new(),
+        sorted: SlowMap::default(),
         bytes: 0,
         held: Held::new(&ctx.conn.known.client.holder, Place::Heap),
         left: None,
+        current: None,
         stored: 0,
     };
     let mut at = 2;
@@ -154,9 +167,13 @@ fn named(ctx: &Ctx<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8
     match field {
         Some(field) if is_hash(&entry) => {
             let record = Whole::of(&entry);
-            let hash = Hash::read(&record)?;
-            Ok(hash.get(field)?.map(<[u8]>::to_vec))
+            let value = Hash::read(&record)?.get(field)?;
+            if value.is_some_and(|value| value.len() as u64 > LONGEST) {
+                return Err(TOO_LONG.into());
+            }
+            Ok(value.map(<[u8]>::to_vec))
         }
+        None if is_string(&entry) && entry.len() > LONGEST => Err(TOO_LONG.into()),
         None if is_string(&entry) => Ok(Some(Whole::of(&entry).to_vec())),
         _ => Ok(None),
     }
@@ -165,7 +182,7 @@ fn named(ctx: &Ctx<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8
 impl Sorting {
     /// Reads some elements.
     fn read(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
-        let mut elements = Vec::with_capacity(ELEMENTS);
+        let (mut elements, mut bytes) = (Vec::with_capacity(ELEMENTS), 0);
         let entry = ctx.look(args.get(1));
         let kind = entry.as_ref().and_then(|entry| Kind::of(entry.flags()));
         let mut len = 0;
@@ -175,7 +192,8 @@ impl Sorting {
             len = coll.len();
             let mut take = |item: &larder_proto::resp::collection::Item<'_>| {
                 elements.push(item.bytes.to_vec());
-                elements.len() < ELEMENTS
+                bytes += item.bytes.len();
+                elements.len() < ELEMENTS && bytes < BYTES
             };
             if self.at < len {
                 coll.each(Tree::Main, self.at, &mut take)?;
@@ -184,11 +202,15 @@ impl Sorting {
         let keeps_order = self.as_they_are && !(self.descending && kind == Some(Kind::SortedSet));
         for element in elements {
             let order = self.order(ctx, args, &element)?;
-            self.bytes += ENTRY + 3 * element.len() as u64;
+            self.bytes += ENTRY + (element.len() + order.bytes()) as u64;
             // From the end backwards, where a sorted set is to be turned.
             let place = if keeps_order || !self.as_they_are { self.at } else { u64::MAX - self.at };
             self.sorted.insert((order, place), element);
             self.at += 1;
+            // One by one: each may read a large hash.
+            if self.by.is_some() && ctx.is_over() {
+                break;
+            }
         }
         if !self.held.resize(self.bytes) {
             return Err(refused(PutError::Full, b""));
@@ -243,30 +265,10 @@ impl Sorting {
 
     /// Answers or stores some elements.
     fn finish(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
-        let Some((mut skip, mut left)) = self.left else { return Ok(true) };
-        let mut values = Vec::new();
-        for _ in 0..ELEMENTS {
-            let Some(element) = self.next() else { break };
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
-            if left == 0 {
-                continue;
-            }
-            left -= 1;
-            if self.get.is_empty() {
-                values.push(Some(element));
-                continue;
-            }
-            for pattern in &self.get {
-                values.push(named(ctx, args.get(*pattern), &element)?);
-            }
-        }
-        self.left = Some((skip, left));
-        let is_last = self.sorted.is_empty();
+        let values = self.values(ctx, args);
+        let is_last = self.current.is_none() && self.left.is_none_or(|(_, left)| left == 0);
         let Some(key) = self.store else {
-            for value in values {
+            for value in values? {
                 match value {
                     Some(value) => ctx.reply().bulk(&value),
                     None => ctx.reply().null(),
@@ -274,18 +276,67 @@ impl Sorting {
             }
             return Ok(is_last);
         };
-        self.store(ctx, args.get(key), &values)?;
+        let key = args.get(key);
+        if let Err(error) = values.and_then(|values| self.store(ctx, key, &values)) {
+            // A part of the result must not pass for all.
+            if self.stored > 0 {
+                ctx.store.delete(ctx.ns, key, ctx.now);
+                ctx.modified(Class::Generic, "del", key);
+            }
+            return Err(error);
+        }
         if is_last {
-            self.end_store(ctx, args.get(key));
+            self.end_store(ctx, key);
         }
         Ok(is_last)
+    }
+
+    /// The next values of the answer: elements, or what the patterns name for them.
+    fn values(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Vec<Option<Vec<u8>>>> {
+        let (mut values, mut bytes) = (Vec::new(), 0);
+        let (mut skip, mut left) = self.left.unwrap_or_default();
+        for _ in 0..ELEMENTS {
+            let (element, nth) = match self.current.take() {
+                Some(current) => current,
+                None if left == 0 => break,
+                None => match self.next() {
+                    None => {
+                        left = 0;
+                        break;
+                    }
+                    Some(_) if skip > 0 => {
+                        skip -= 1;
+                        continue;
+                    }
+                    Some(element) => {
+                        left -= 1;
+                        (element, 0)
+                    }
+                },
+            };
+            let value = match self.get.get(nth) {
+                None => Some(element),
+                Some(pattern) => {
+                    let value = named(ctx, args.get(*pattern), &element)?;
+                    self.current = (nth + 1 < self.get.len()).then_some((element, nth + 1));
+                    value
+                }
+            };
+            bytes += value.as_ref().map_or(0, Vec::len);
+            values.push(value);
+            if bytes >= BYTES || (!self.get.is_empty() && ctx.is_over()) {
+                break;
+            }
+        }
+        self.left = Some((skip, left));
+        Ok(values)
     }
 
     fn store(&mut self, ctx: &mut Ctx<'_>, key: &[u8], values: &[Option<Vec<u8>>]) -> Outcome {
         if values.is_empty() {
             return Ok(());
         }
-        let done = ctx.retry(|ctx| {
+        ctx.retry(|ctx| {
             let mut list = match self.stored {
                 0 => ctx.new_coll(key, Kind::List, ctx.look(key)),
                 // The stored part was evicted: the rest must not pass for all.
@@ -297,13 +348,7 @@ impl Sorting {
             let elements = values.iter().map(|value| value.as_deref().unwrap_or_default());
             list.push(Side::Right, elements)?;
             list.commit(ctx)
-        });
-        if let Err(error) = done {
-            // A part of the result must not pass for all.
-            ctx.store.delete(ctx.ns, key, ctx.now);
-            ctx.modified(Class::Generic, "del", key);
-            return Err(error);
-        }
+        })?;
         self.stored += values.len() as u64;
         Ok(())
     }

@@ -34,6 +34,7 @@ use crate::{clock::Ms, settings::PARTS};
 
 pub(in super::super) use list::Side;
 pub(super) use list::{push_element, shift};
+pub(super) use steps::{BYTES, ITEMS, SlowMap, portion};
 pub(super) use tree::{At, Found};
 
 impl From<Damaged> for Refused {

@@ -79,7 +79,7 @@ impl Coll<'_> {
         &self,
         cursor: u64,
         count: usize,
-        f: &mut dyn FnMut(&[u8], f64),
+        f: &mut dyn FnMut(&[u8], f64) -> bool,
     ) -> Outcome<u64> {
         if self.is_packed() {
             self.each(Tree::Main, 0, &mut |item| {
@@ -109,8 +109,8 @@ impl Coll<'_> {
                 if shown >= count && mark != last {
                     return Ok(mark);
                 }
-                f(item.bytes, item.score);
-                (last, shown) = (mark, shown + 1);
+                let wants_more = f(item.bytes, item.score);
+                (last, shown) = (mark, if wants_more { shown + 1 } else { count });
             }
             let after = found.before + found.count;
             if after >= self.len() {

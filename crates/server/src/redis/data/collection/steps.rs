@@ -1,5 +1,10 @@
 //! Commands over many items, in steps.
 
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+};
+
 use larder_proto::resp::Args;
 
 use super::super::super::{
@@ -8,6 +13,74 @@ use super::super::super::{
 };
 use super::super::Run;
 use super::super::errors::{Outcome, Refused};
+
+/// Items between two checks of the clock, and their bytes: at least one item is taken.
+pub(in super::super) const ITEMS: usize = 64;
+pub(in super::super) const BYTES: usize = 64 * 1024;
+
+/// Entries of a [`SlowMap`] that are freed at once.
+const FREED: usize = 4096;
+
+/// Number of arguments from a position on, `most` at most, that one step processes.
+pub(in super::super) fn portion(args: &Args<'_>, from: usize, most: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |argument: &&[u8]| {
+        let is_room = bytes < BYTES;
+        bytes += argument.len();
+        is_room
+    };
+    args.from(from).take(most).take_while(fits).count()
+}
+
+/// A map of a command's result, which may be large. It is freed by a thread of its own if the
+/// command ends before it is used up: the worker would be held for long.
+#[derive(Debug)]
+pub(in super::super) struct SlowMap<K: Send + 'static, V: Send + 'static>(BTreeMap<K, V>);
+
+impl<K: AsRef<[u8]> + Ord + Send, V: Send> SlowMap<K, V> {
+    /// Takes the first entries out, as many as one step processes.
+    pub(in super::super) fn pop_some(&mut self) -> Vec<(K, V)> {
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        while some.len() < ITEMS
+            && bytes < BYTES
+            && let Some((key, value)) = self.0.pop_first()
+        {
+            bytes += key.as_ref().len();
+            some.push((key, value));
+        }
+        some
+    }
+}
+
+impl<K: Send, V: Send> Default for SlowMap<K, V> {
+    fn default() -> Self {
+        SlowMap(BTreeMap::new())
+    }
+}
+
+impl<K: Send, V: Send> Deref for SlowMap<K, V> {
+    type Target = BTreeMap<K, V>;
+
+    fn deref(&self) -> &BTreeMap<K, V> {
+        &self.0
+    }
+}
+
+impl<K: Send, V: Send> DerefMut for SlowMap<K, V> {
+    fn deref_mut(&mut self) -> &mut BTreeMap<K, V> {
+        &mut self.0
+    }
+}
+
+impl<K: Send + 'static, V: Send + 'static> Drop for SlowMap<K, V> {
+    fn drop(&mut self) {
+        if self.0.len() > FREED {
+            let map = std::mem::take(&mut self.0);
+            // Without a thread it is freed here.
+            let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop(map));
+        }
+    }
+}
 
 /// A command in steps: each does a part of the work and says whether it was the last. A collection
 /// that turns out to be evicted in the middle makes the command start again without it.

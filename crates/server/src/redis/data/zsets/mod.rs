@@ -21,11 +21,12 @@ use larder_proto::resp::{
 };
 
 use super::super::ctx::{Class, Ctx};
+use super::collection::{ITEMS, portion};
 use super::errors::{NOT_FLOAT, Outcome, SYNTAX};
 
 const NAN: &str = "ERR resulting score is not a number (NaN)";
-/// Members between two checks of the clock.
-const PAIRS: usize = 64;
+/// Scores checked between two checks of the clock.
+const CHECKED: usize = 1024;
 
 /// Options of ZADD.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,9 +91,9 @@ impl Options {
 /// A ZADD in progress.
 struct Adding {
     options: Options,
-    /// The first score.
-    first: usize,
-    /// The next score.
+    /// The next score to check, before the first is set.
+    checked: usize,
+    /// The next score to set.
     at: usize,
     added: u64,
     updated: u64,
@@ -113,17 +114,21 @@ pub(super) fn zincrby(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, options: Options, first: usize) {
-    let job = Adding { options, first, at: args.len(), added: 0, updated: 0, last: None };
+    let job = Adding { options, checked: first, at: first, added: 0, updated: 0, last: None };
     ctx.steps(args, again, job, |ctx, args, job| {
         let key = args.get(1);
-        if job.at == args.len() && job.added + job.updated == 0 && job.last.is_none() {
-            // No score may be wrong before the first is set.
-            for at in (job.first..args.len()).step_by(2) {
+        if job.checked < args.len() {
+            let end = args.len().min(job.checked + 2 * CHECKED);
+            for at in (job.checked..end).step_by(2) {
                 parse_score(args.get(at)).ok_or(NOT_FLOAT)?;
             }
-            job.at = job.first;
+            job.checked = end;
+            if end < args.len() {
+                return Ok(false);
+            }
         }
-        let end = args.len().min(job.at + 2 * PAIRS);
+        // A score and its member each.
+        let end = job.at + portion(args, job.at, 2 * ITEMS).next_multiple_of(2);
         let done = ctx.retry(|ctx| {
             let mut set = match ctx.open(key, Kind::SortedSet)? {
                 Some(set) => set,
@@ -186,12 +191,13 @@ impl Adding {
 pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.steps(args, zrem, (2, 0), |ctx, args, (at, removed)| {
         let key = args.get(1);
+        let some = portion(args, *at, ITEMS);
         let (more, is_gone) = ctx.retry(|ctx| {
             let Some(mut set) = ctx.open(key, Kind::SortedSet)? else {
                 return Ok(Some((0, false)));
             };
             let mut more = 0;
-            for member in args.from(*at).take(PAIRS) {
+            for member in args.from(*at).take(some) {
                 if let Some(score) = set.score(member)? {
                     set.set_score(member, Some(score), None)?;
                     more += 1;
@@ -203,7 +209,7 @@ pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             }
             Ok(set.commit(ctx)?.map(|()| (more, is_gone)))
         })?;
-        (*at, *removed) = (*at + PAIRS, *removed + more);
+        (*at, *removed) = (*at + some, *removed + more);
         if *at < args.len() && !is_gone {
             return Ok(false);
         }
@@ -248,13 +254,13 @@ pub(super) fn zmscore(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if *at == 2 {
             ctx.reply().array(args.len() - 2);
         }
-        for member in args.from(*at).take(PAIRS) {
+        for member in args.from(*at).take(ITEMS) {
             match set.as_ref().map(|set| set.score(member)).transpose()?.flatten() {
                 Some(score) => ctx.reply().double(score),
                 None => ctx.reply().null(),
             }
         }
-        *at += PAIRS;
+        *at += ITEMS;
         Ok(*at >= args.len())
     });
 }

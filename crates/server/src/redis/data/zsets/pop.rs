@@ -6,10 +6,11 @@ use super::super::super::{
     ctx::{Class, Ctx},
     waiting::Waiter,
 };
-use super::super::errors::{Outcome, Refused, SYNTAX};
+use super::super::collection::{BYTES, ITEMS};
+use super::super::errors::{Outcome, Refused, SYNTAX, few_keys};
 use super::super::list_moves::{Wish, count_option, numbered};
 use super::super::{Run, timeout};
-use super::{PAIRS, answer, answer_head};
+use super::{answer, answer_head};
 
 /// A member and its score.
 type Member = (Vec<u8>, f64);
@@ -65,7 +66,7 @@ impl Ctx<'_> {
     fn pop_members(&mut self, args: &Args<'_>, again: Run, from: usize, popping: Popping) {
         self.steps_from(args, again, from, popping, |ctx, args, popping| {
             let key = args.get(popping.key);
-            let most = popping.left.min(PAIRS as u64);
+            let most = popping.left.min(ITEMS as u64);
             let Some((members, left)) = ctx.take_members(key, popping.max, most)? else {
                 return Err(Refused::Lost);
             };
@@ -95,7 +96,8 @@ impl Ctx<'_> {
         self.retry(|ctx| {
             let Some(mut set) = ctx.open(key, Kind::SortedSet)? else { return Ok(Some(None)) };
             let mut members: Vec<Member> = Vec::new();
-            while (members.len() as u64) < most && set.len() > 0 {
+            let mut bytes = 0;
+            while (members.len() as u64) < most && bytes < BYTES && set.len() > 0 {
                 let most = most - members.len() as u64;
                 let at = members.len();
                 if max {
@@ -113,6 +115,7 @@ impl Ctx<'_> {
                 if members.len() == at {
                     break;
                 }
+                bytes += members[at..].iter().map(|(member, _)| member.len()).sum::<usize>();
             }
             let left = set.len();
             Ok(set.commit(ctx)?.map(|()| Some((members, left))))
@@ -142,6 +145,7 @@ pub(in super::super) fn bzpopmax(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn pop_or_wait(ctx: &mut Ctx<'_>, args: &Args<'_>, max: bool) -> Outcome {
     let deadline = timeout::deadline(args.get(args.len() - 1), ctx.now)?;
+    few_keys(args.len() - 2)?;
     for at in 1..args.len() - 1 {
         let key = args.get(at);
         let Some((members, left)) = ctx.take_members(key, max, 1)? else { continue };

@@ -1,18 +1,20 @@
 //! Ranges of sorted sets. Each is found as a range of positions.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::ops::Range;
 
 use larder_proto::resp::{
     Args,
     collection::{Item, Items, Kind, Shape, parse_bound, rank_above, rank_key},
     number::parse_i64,
 };
+use larder_store::PutError;
 
 use super::super::super::ctx::{Class, Ctx};
-use super::super::collection::{At, Coll, Tree};
-use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
-use super::super::{Run, range::clamped};
-use super::{PAIRS, answer, answer_head};
+use super::super::collection::{At, BYTES, Coll, ITEMS, Tree};
+use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
+use super::super::{Run, join::ENTRY, range::clamped};
+use super::{Ranked, answer, answer_head};
+use crate::room::{Held, Place};
 
 /// How a range is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,24 +291,31 @@ pub(in super::super) fn zrangestore(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             Ok(Some(set.map_or(Ok(0..0), |set| asked.positions(&set))?))
         })?;
         // The source may be the destination: its members are kept first.
-        let job = (positions, BTreeMap::new());
-        ctx.steps(args, zrangestore, job, |ctx, args, (positions, members)| {
+        let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
+        let job = (positions, Ranked::default(), (held, 0));
+        ctx.steps(args, zrangestore, job, |ctx, args, (positions, members, (held, charged))| {
             if !positions.is_empty()
                 && let Some(set) = ctx.open(args.get(2), Kind::SortedSet)?
             {
-                let at = positions.start;
-                let mut left = (positions.end - at).min(PAIRS as u64);
+                let (mut at, mut bytes) = (positions.start, 0);
+                let end = positions.end.min(at + ITEMS as u64);
                 set.each(Tree::Main, at, &mut |item| {
                     let member: Box<[u8]> = item.bytes.into();
+                    bytes += member.len();
                     members.insert(rank_key(item.score, &member), (item.score, member));
-                    left -= 1;
-                    left > 0
+                    at += 1;
+                    at < end && bytes < BYTES
                 })?;
-                positions.start += (positions.end - at).min(PAIRS as u64);
+                *charged += (at - positions.start) * ENTRY + 2 * bytes as u64;
+                positions.start = at;
+                if !held.resize(*charged) {
+                    return Err(refused(PutError::Full, b""));
+                }
                 return Ok(false);
             }
-            let members = std::mem::take(members);
-            super::store(ctx, args, 1, "zrangestore", members);
+            let none = Held::new(&ctx.conn.known.client.holder, Place::Heap);
+            let result = (std::mem::take(members), std::mem::replace(held, none));
+            super::store(ctx, args, 1, "zrangestore", result);
             Ok(true)
         });
         Ok(())
@@ -370,7 +379,7 @@ fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, by: By, event: &'stati
                     // All of it: the parts are freed in the background.
                     std::mem::take(&mut set.head.count)
                 } else {
-                    set.remove_ranked(*at, (*left).min(PAIRS as u64), &mut |_, _| {})?
+                    set.remove_ranked(*at, (*left).min(ITEMS as u64), &mut |_, _| {})?
                 };
                 is_gone = set.len() == 0;
                 if set.commit(ctx)?.is_none() {
