@@ -6,7 +6,7 @@ use larder_proto::resp::collection::{Fill, Head, Items, Node, Shape, divide, par
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    for shape in [Shape::Bare, Shape::Scored] {
+    for shape in [Shape::Bare, Shape::Scored, Shape::Valued] {
         let items: Result<Vec<_>, _> = Items::new(shape, input).collect();
         for fill in [Fill::Even, Fill::First, Fill::Last] {
             let Ok(parts) = divide(shape, input, 64, fill) else {

@@ -3,6 +3,10 @@
 //! broken.
 
 mod collections;
+mod compare;
+mod streams;
+
+pub use compare::{Comparison, shown};
 
 use crate::memcache_stream::Dice;
 
@@ -127,17 +131,24 @@ pub struct Stream {
     /// others.
     small: bool,
     shapes: &'static [&'static str],
+    /// Milliseconds of the last ID that an entry of a stream got.
+    last: usize,
 }
 
 impl Stream {
     /// The same seed and time give the same commands.
     pub fn new(seed: u64, now: u64, small: bool) -> Stream {
-        Stream { dice: Dice::new(seed), now, small, shapes: SHAPES }
+        Stream { dice: Dice::new(seed), now, small, shapes: SHAPES, last: 1 }
     }
 
     /// Commands on lists, sets and sorted sets; not `small`: of some thousands of items.
     pub fn of_collections(seed: u64, now: u64, small: bool) -> Stream {
         Stream { shapes: collections::SHAPES, ..Stream::new(seed, now, small) }
+    }
+
+    /// Commands on streams; not `small`: with fields of some hundred bytes.
+    pub fn of_streams(seed: u64, now: u64, small: bool) -> Stream {
+        Stream { shapes: streams::SHAPES, ..Stream::new(seed, now, small) }
     }
 
     /// The next command.
@@ -197,7 +208,7 @@ impl Stream {
     }
 
     fn word(&mut self, word: &str, words: &mut Words) {
-        if self.collection_word(word, words) {
+        if self.collection_word(word, words) || self.stream_word(word, words) {
             return;
         }
         let drawn = match word {

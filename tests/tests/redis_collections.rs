@@ -18,16 +18,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use larder_tests::memcache_stream::Dice;
-use larder_tests::redis_stream::{Stream, Words};
+use larder_tests::redis_stream::{Comparison, Stream, Words};
 use larder_tests::{Redis, Value, redis::command};
 
 /// Commands per seed.
 const COMMANDS: usize = 3000;
-
-fn shown(words: &Words) -> String {
-    let word = |word: &Vec<u8>| String::from_utf8_lossy(&word[..word.len().min(40)]).into_owned();
-    words.iter().take(40).map(word).collect::<Vec<_>>().join(" ")
-}
 
 /// The items of an answer in groups of `size`, sorted.
 fn sorted(value: &Value, size: usize) -> Option<Vec<Vec<Value>>> {
@@ -78,64 +73,12 @@ fn same(words: &Words, left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The answers themselves, or of a transaction the first that differ.
-fn first_difference(queued: &[Words], ours: &Value, theirs: &Value) -> (String, String) {
-    let both = queued.iter().zip(ours.items().iter().zip(theirs.items()));
-    match both.into_iter().find(|(words, (left, right))| !same(words, left, right)) {
-        Some((words, (left, right))) if ours.items().len() == queued.len() => {
-            (format!("{}: {}", shown(words), left.text()), right.text())
-        }
-        _ => (ours.text(), theirs.text()),
-    }
-}
-
 fn compare(seed: u64, version: &str, small: bool) {
-    let (larder, redis) = (Redis::larder(&[]), Redis::debian(&[]));
-    let (mut left, mut right) = (larder.connect(), redis.connect());
-    assert!(
-        !left.ask(&["HELLO", version]).is_error() && !right.ask(&["HELLO", version]).is_error()
-    );
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let mut stream = Stream::of_collections(seed, now, small);
-    let (mut past, mut queued): (Vec<String>, Vec<Words>) = (Vec::new(), Vec::new());
-    for nth in 0..COMMANDS {
-        let words = stream.next_command();
-        if words[0].eq_ignore_ascii_case(b"SPOP") && words.len() == 2 {
-            continue; // what it takes is drawn
-        }
-        let both = [&mut left, &mut right].map(|talk| {
-            talk.send(command(&words));
-            talk.reply()
-        });
-        let [ours, theirs] = &both;
-        let good = match &words[0].to_ascii_uppercase()[..] {
-            b"EXEC" if theirs.items().len() == queued.len() && !queued.is_empty() => {
-                let answers = ours.items().iter().zip(theirs.items());
-                ours.items().len() == queued.len()
-                    && queued
-                        .iter()
-                        .zip(answers)
-                        .all(|(words, (left, right))| same(words, left, right))
-            }
-            _ => same(&words, ours, theirs),
-        };
-        past.push(shown(&words));
-        assert!(
-            good,
-            "seed {seed}, RESP{version}, command {nth}: {}\n larder {}\n redis {}\n before: {:?}",
-            shown(&words),
-            first_difference(&queued, ours, theirs).0,
-            first_difference(&queued, ours, theirs).1,
-            &past[past.len().saturating_sub(6)..]
-        );
-        match &words[0].to_ascii_uppercase()[..] {
-            _ if theirs.text() == "QUEUED" => queued.push(words),
-            b"MULTI" | b"EXEC" if !theirs.text().contains("nested") && words.len() == 1 => {
-                queued.clear();
-            }
-            _ => {}
-        }
-    }
+    let stream = Stream::of_collections(seed, now, small);
+    // What a SPOP takes is drawn.
+    let skips = |words: &Words| words[0].eq_ignore_ascii_case(b"SPOP") && words.len() == 2;
+    Comparison { same, skips, commands: COMMANDS }.run(stream, version, seed);
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! | `glob.rs` | patterns |
 //! | `hash.rs` | a hash in one value |
 //! | `collection/` | lists, sets and sorted sets as records |
+//! | `stream/` | streams as records |
 //! | `table/` | the table of commands |
 
 mod ahead;
@@ -28,6 +29,7 @@ pub mod number;
 mod reply;
 mod rest;
 mod short;
+pub mod stream;
 pub mod table;
 
 pub use ahead::ahead;

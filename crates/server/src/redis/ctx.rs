@@ -46,6 +46,8 @@ pub(crate) enum Class {
     Set,
     /// `z`
     SortedSet,
+    /// `t`
+    Stream,
     /// `x`
     Expired,
     /// `e`

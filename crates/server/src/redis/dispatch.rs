@@ -112,6 +112,7 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     let requester = Requester { client: &conn.known.client, now, ticket: Cell::new(conn.ticket) };
     let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &requester) else {
         conn.ticket = requester.ticket.get();
+        waiting::stays_called(conn);
         return false;
     };
     conn.ticket = 0;
@@ -249,7 +250,8 @@ enum Guard<'a> {
 }
 
 /// Commands on values in several records: their reads are locked too.
-const COLLECTIONS: u32 = category::LIST | category::SET | category::SORTEDSET;
+const COLLECTIONS: u32 =
+    category::LIST | category::SET | category::SORTEDSET | category::STREAM;
 
 /// Takes the locks of a command. None: it must wait.
 #[inline]

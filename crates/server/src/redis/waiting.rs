@@ -297,6 +297,23 @@ impl Ctx<'_> {
     }
 }
 
+/// A command that was called, and could not take its keys, runs again when it can.
+pub(crate) fn stays_called(conn: &Conn) {
+    if let Some(blocked) = &conn.blocked {
+        let mut state = blocked.waiter.state.lock();
+        if *state == State::Waiting {
+            *state = State::Called;
+        }
+    }
+}
+
+impl Blocked {
+    /// The items that it waits for.
+    pub(super) fn wish(&self) -> &Wish {
+        &self.waiter.wish
+    }
+}
+
 /// Ends the waiting of a connection.
 pub(crate) fn end(shared: &Shared, conn: &mut Conn) {
     let Some(blocked) = conn.blocked.take() else { return };

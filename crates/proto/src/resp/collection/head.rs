@@ -4,6 +4,8 @@ use super::{Damaged, number, push_number, slice};
 
 /// Version of the form, its first byte.
 const FORM: u8 = 0xc1;
+/// The same of a stream, whose head has further facts.
+const STREAM: u8 = 0xc2;
 
 /// The type of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum Kind {
     Set,
     /// A sorted set.
     SortedSet,
+    /// A stream.
+    Stream,
 }
 
 impl Kind {
@@ -23,12 +27,14 @@ impl Kind {
             Kind::List => 0x9d41_7e5b,
             Kind::Set => 0x9d41_7e5c,
             Kind::SortedSet => 0x9d41_7e5d,
+            Kind::Stream => 0x9d41_7e5e,
         }
     }
 
     /// The kind with these flags.
     pub fn of(flags: u32) -> Option<Kind> {
-        [Kind::List, Kind::Set, Kind::SortedSet].into_iter().find(|kind| kind.flags() == flags)
+        let all = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Stream];
+        all.into_iter().find(|kind| kind.flags() == flags)
     }
 
     /// Redis's name of the type.
@@ -37,6 +43,7 @@ impl Kind {
             Kind::List => "list",
             Kind::Set => "set",
             Kind::SortedSet => "zset",
+            Kind::Stream => "stream",
         }
     }
 }
@@ -53,7 +60,7 @@ pub struct Root {
 /// A head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Number of items; at least one.
+    /// Number of items; at least one, but in a stream.
     pub count: u64,
     /// Names its parts; 0: it has none.
     pub id: u64,
@@ -61,10 +68,13 @@ pub struct Head {
     pub next: u64,
     /// Bytes of all parts.
     pub bytes: u64,
-    /// The tree: of a list by position, of a set by member, of a sorted set by score and member.
+    /// The tree: of a list by position, of a set by member, of a sorted set by score and member, of
+    /// a stream by ID.
     pub main: Root,
-    /// Of a sorted set that is a tree: its members.
+    /// Of a sorted set that is a tree: its members. Of a stream: its groups, if it has any.
     pub members: Option<Root>,
+    /// Of a stream: its facts ([`crate::resp::stream::State`]); of others empty.
+    pub extra: Vec<u8>,
 }
 
 impl Head {
@@ -73,8 +83,10 @@ impl Head {
     /// # Errors
     /// The bytes are none. (Runs and nodes may still turn out damaged.)
     pub fn read(bytes: &[u8]) -> Result<Head, Damaged> {
-        if bytes.first() != Some(&FORM) {
-            return Err(Damaged);
+        match bytes.first() {
+            Some(&FORM) => {}
+            Some(&STREAM) => return Head::read_stream(bytes),
+            _ => return Err(Damaged),
         }
         let level = *bytes.get(1).ok_or(Damaged)?;
         let (count, at) = number(bytes, 2)?;
@@ -95,11 +107,60 @@ impl Head {
         let members = bytes.get(at).map(root);
 
         let main = Root { level, bytes: main.to_vec() };
-        Ok(Head { count, id, next, bytes: size, main, members })
+        Ok(Head { count, id, next, bytes: size, main, members, extra: Vec::new() })
+    }
+
+    fn read_stream(bytes: &[u8]) -> Result<Head, Damaged> {
+        let level = *bytes.get(1).ok_or(Damaged)?;
+        let (count, at) = number(bytes, 2)?;
+        let (id, at) = slice(bytes, at, 8)?;
+        let id = u64::from_le_bytes(id.try_into().map_err(|_| Damaged)?);
+        let (next, at) = number(bytes, at)?;
+        let (size, at) = number(bytes, at)?;
+        let (len, at) = number(bytes, at)?;
+        let (main, at) = slice(bytes, at, len)?;
+        let (has_members, at) = number(bytes, at)?;
+        let (mut members, mut at) = (None, at);
+        if has_members > 0 {
+            let below = *bytes.get(at).ok_or(Damaged)?;
+            let (len, start) = number(bytes, at + 1)?;
+            let (root, end) = slice(bytes, start, len)?;
+            (members, at) = (Some(Root { level: below, bytes: root.to_vec() }), end);
+        }
+        let extra = bytes[at..].to_vec();
+        if count >> 48 != 0 || has_members > 1 || extra.is_empty() {
+            return Err(Damaged);
+        }
+        let main = Root { level, bytes: main.to_vec() };
+        Ok(Head { count, id, next, bytes: size, main, members, extra })
+    }
+
+    fn write_stream(&self) -> Vec<u8> {
+        let members = self.members.as_ref().map_or(0, |root| root.bytes.len());
+        let len = 64 + self.main.bytes.len() + members + self.extra.len();
+        let mut out = Vec::with_capacity(len);
+        out.extend_from_slice(&[STREAM, self.main.level]);
+        push_number(&mut out, self.count);
+        out.extend_from_slice(&self.id.to_le_bytes());
+        push_number(&mut out, self.next);
+        push_number(&mut out, self.bytes);
+        push_number(&mut out, self.main.bytes.len() as u64);
+        out.extend_from_slice(&self.main.bytes);
+        push_number(&mut out, self.members.is_some().into());
+        if let Some(members) = &self.members {
+            out.push(members.level);
+            push_number(&mut out, members.bytes.len() as u64);
+            out.extend_from_slice(&members.bytes);
+        }
+        out.extend_from_slice(&self.extra);
+        out
     }
 
     /// Its bytes.
     pub fn write(&self) -> Vec<u8> {
+        if !self.extra.is_empty() {
+            return self.write_stream();
+        }
         let members = self.members.as_ref().map_or(0, |root| root.bytes.len());
         let mut out = Vec::with_capacity(48 + self.main.bytes.len() + members);
         out.extend_from_slice(&[FORM, self.main.level]);

@@ -1,5 +1,5 @@
 //! Runs of items. An item is its length in steps of seven bits, its bytes, and in a sorted set its
-//! score (8 bytes).
+//! score (8 bytes), in a record of a stream its value with its length.
 
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ pub enum Shape {
     Bare,
     /// Bytes and a score: members of a sorted set.
     Scored,
+    /// Bytes and further bytes: keys and records of a stream's groups.
+    Valued,
 }
 
 /// An item of a run.
@@ -24,6 +26,8 @@ pub struct Item<'a> {
     pub bytes: &'a [u8],
     /// Its score; 0 if it has none.
     pub score: f64,
+    /// Its value; empty if it has none.
+    pub value: &'a [u8],
     /// Where it starts in the run.
     pub start: usize,
     /// Where it ends.
@@ -63,15 +67,22 @@ impl<'a> Iterator for Items<'a> {
 fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
     let (len, at) = number(run, start)?;
     let (bytes, end) = slice(run, at, len)?;
-    if shape == Shape::Bare {
-        return Ok(Item { bytes, score: 0.0, start, end });
+    let value = &[][..];
+    match shape {
+        Shape::Bare => return Ok(Item { bytes, score: 0.0, value, start, end }),
+        Shape::Valued => {
+            let (len, at) = number(run, end)?;
+            let (value, end) = slice(run, at, len)?;
+            return Ok(Item { bytes, score: 0.0, value, start, end });
+        }
+        Shape::Scored => {}
     }
     let (score, end) = slice(run, end, SCORE as u64)?;
     let score = f64::from_le_bytes(score.try_into().map_err(|_| Damaged)?);
     if score.is_nan() {
         return Err(Damaged);
     }
-    Ok(Item { bytes, score, start, end })
+    Ok(Item { bytes, score, value, start, end })
 }
 
 /// Appends an item to a run.
@@ -81,6 +92,12 @@ pub fn push_item(run: &mut Vec<u8>, shape: Shape, bytes: &[u8], score: Score) {
     if shape == Shape::Scored {
         run.extend_from_slice(&score.to_le_bytes());
     }
+}
+
+/// Appends an item with a value to a run.
+pub fn push_valued(run: &mut Vec<u8>, bytes: &[u8], value: &[u8]) {
+    push_item(run, Shape::Bare, bytes, 0.0);
+    push_item(run, Shape::Bare, value, 0.0);
 }
 
 /// How a run is divided.

@@ -1,4 +1,4 @@
-//! Lists, sets and sorted sets as records of a store. Pure: bytes in, bytes out.
+//! Lists, sets, sorted sets and streams as records of a store. Pure: bytes in, bytes out.
 //!
 //! A collection is an entry under its key, the *head*, and if it is large, further records, its
 //! *parts*. A small collection is one run of items in its head. A large one is a tree: leaves are
@@ -12,7 +12,8 @@
 //! | `head.rs` | the head |
 //! | `score.rs` | scores, and their order |
 //!
-//! A sorted set that is a tree has two: by score and member, and by member alone.
+//! A sorted set that is a tree has two: by score and member, and by member alone. A stream has two:
+//! its entries ([`super::stream`]) and the records of its consumer groups.
 
 mod head;
 mod items;
@@ -20,7 +21,7 @@ mod node;
 mod score;
 
 pub use head::{Head, Kind, Root};
-pub use items::{Fill, Item, Items, Shape, divide, push_item};
+pub use items::{Fill, Item, Items, Shape, divide, push_item, push_valued};
 pub use node::{Node, Place, push_child};
 pub use score::{Score, compare, parse_bound, parse_score, rank_above, rank_key, separator};
 
@@ -29,7 +30,7 @@ pub use score::{Score, compare, parse_bound, parse_score, rank_above, rank_key, 
 pub struct Damaged;
 
 /// Bytes of a number in steps of seven bits.
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -39,7 +40,7 @@ fn push_number(out: &mut Vec<u8>, mut number: u64) {
 
 /// The number at `at`, and where it ends.
 #[inline]
-fn number(bytes: &[u8], at: usize) -> Result<(u64, usize), Damaged> {
+pub(super) fn number(bytes: &[u8], at: usize) -> Result<(u64, usize), Damaged> {
     let mut number = 0u64;
     for place in 0..10 {
         let byte = *bytes.get(at + place).ok_or(Damaged)?;
@@ -53,7 +54,7 @@ fn number(bytes: &[u8], at: usize) -> Result<(u64, usize), Damaged> {
 
 /// The `len` bytes at `at`, and where they end.
 #[inline]
-fn slice(bytes: &[u8], at: usize, len: u64) -> Result<(&[u8], usize), Damaged> {
+pub(super) fn slice(bytes: &[u8], at: usize, len: u64) -> Result<(&[u8], usize), Damaged> {
     let end = usize::try_from(len).ok().and_then(|len| at.checked_add(len)).ok_or(Damaged)?;
     Ok((bytes.get(at..end).ok_or(Damaged)?, end))
 }

@@ -37,7 +37,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        for shape in [Shape::Bare, Shape::Scored] {
+        for shape in [Shape::Bare, Shape::Scored, Shape::Valued] {
             let _ = Items::new(shape, &bytes).count();
             let _ = divide(shape, &bytes, 64, Fill::First);
         }
@@ -91,6 +91,7 @@ proptest! {
         main in prop::collection::vec(any::<u8>(), 0..300),
         members in prop::option::of(prop::collection::vec(any::<u8>(), 0..300)),
         level in 0u8..4,
+        extra in prop::collection::vec(any::<u8>(), 0..20),
     ) {
         let head = match level {
             0 => Head { count, main: Root { level, bytes: main }, ..Head::default() },
@@ -101,6 +102,7 @@ proptest! {
                 bytes: 7,
                 main: Root { level, bytes: main },
                 members: members.map(|bytes| Root { level: 1, bytes }),
+                extra,
             },
         };
         prop_assert_eq!(Head::read(&head.write()), Ok(head.clone()));

@@ -4,8 +4,6 @@
 /// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// Streams.
-    Streams,
     /// Geospatial indexes.
     Geo,
     /// HyperLogLog.
@@ -21,11 +19,6 @@ pub enum Absent {
 }
 
 static ABSENT: &[(Absent, &str)] = &[
-    (
-        Absent::Streams,
-        "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup \
-         xrevrange xsetid xtrim",
-    ),
     (
         Absent::Geo,
         "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember \
@@ -52,7 +45,6 @@ impl Absent {
     /// The error for a client, its code included.
     pub fn error(self) -> &'static str {
         match self {
-            Absent::Streams => "ERR Larder has no streams",
             Absent::Geo => "ERR Larder has no geospatial indexes",
             Absent::HyperLogLog => "ERR Larder has no HyperLogLog",
             Absent::Scripts => {

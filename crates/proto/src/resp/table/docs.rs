@@ -38,6 +38,19 @@ pub fn describe(reply: &mut Reply<'_>, command: &Command) {
                 let number = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
                 place(reply, "find_keys", "keynum", &number);
             }
+            (super::ELSEWHERE, 2) => {
+                reply.bulk(b"begin_search");
+                reply.map(2);
+                reply.bulk(b"type");
+                reply.bulk(b"keyword");
+                reply.bulk(b"spec");
+                reply.map(2);
+                reply.bulk(b"keyword");
+                reply.bulk(b"STREAMS");
+                reply.bulk(b"startfrom");
+                reply.integer(spec.begin.into());
+                place(reply, "find_keys", "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)]);
+            }
             (super::ELSEWHERE, _) => {
                 place(reply, "begin_search", "unknown", &[]);
                 place(reply, "find_keys", "unknown", &[]);

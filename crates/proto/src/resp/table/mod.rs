@@ -16,6 +16,7 @@ mod server;
 mod sets;
 mod sorted_sets;
 mod sorting;
+mod streams;
 mod strings;
 mod words;
 
@@ -63,7 +64,7 @@ pub struct KeySpec {
     /// Last key: from the first, or when negative from the end; [`ELSEWHERE`]: no fixed place.
     pub last: i8,
     /// Step from one key to the next. Of keys [`ELSEWHERE`], 0: the argument at `begin` is their
-    /// number, and they follow it; 1: the arguments tell.
+    /// number, and they follow it; 1: the arguments tell; 2: half of what follows STREAMS.
     pub step: i8,
 }
 
@@ -104,13 +105,14 @@ macro_rules! commands {
 use commands;
 
 /// The tables, in the order COMMAND lists them.
-static GROUPS: [&[Command]; 9] = [
+static GROUPS: [&[Command]; 10] = [
     strings::COMMANDS,
     hashes::COMMANDS,
     lists::COMMANDS,
     sets::COMMANDS,
     sorted_sets::COMMANDS,
     sorting::COMMANDS,
+    streams::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
@@ -240,6 +242,7 @@ impl KeySpec {
                     (2..args.len().saturating_sub(1)).filter(|at| args.is(*at, "STORE"));
                 stores.next_back().map(|at| at + 1).into_iter().collect()
             }
+            (ELSEWHERE, 2) => streams(args).unwrap_or_default().collect(),
             (ELSEWHERE, _) => Vec::new(),
             (last, step) => {
                 let end = match last {
@@ -250,6 +253,21 @@ impl KeySpec {
             }
         }
     }
+}
+
+/// The keys of XREAD and XREADGROUP (Redis: `xreadGetKeys`).
+fn streams(args: &Args<'_>) -> Option<std::ops::Range<usize>> {
+    let mut at = 1;
+    while at < args.len() && !args.is(at, "STREAMS") {
+        at += match () {
+            () if args.is(at, "BLOCK") || args.is(at, "COUNT") => 2,
+            () if args.is(at, "GROUP") => 3,
+            () if args.is(at, "NOACK") => 1,
+            () => return None,
+        };
+    }
+    let count = args.len().saturating_sub(at + 1);
+    (count > 0 && count % 2 == 0).then_some(at + 1..at + 1 + count / 2)
 }
 
 #[cfg(test)]

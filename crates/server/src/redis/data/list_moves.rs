@@ -11,6 +11,7 @@ use super::super::{
 use super::collection::{BYTES, Side, shift};
 use super::errors::{Outcome, SYNTAX, WRONG_TYPE, few_keys};
 use super::lists::Popping;
+use super::streams::Reading;
 use super::timeout;
 use crate::clock::Ms;
 
@@ -27,6 +28,8 @@ pub(in super::super) enum Wish {
     Member { max: bool },
     /// BZMPOP: the key and at most so many members.
     Members { max: bool, most: u64 },
+    /// XREAD, XREADGROUP: entries of streams.
+    Entries(Box<Reading>),
 }
 
 /// RPOPLPUSH source destination
@@ -271,7 +274,7 @@ pub(super) fn serve<'s>(
         }
         Wish::Element(side) => (*side, 1),
         Wish::Elements(side, most) => (*side, (*most).min(len).min(SERVED)),
-        Wish::Member { .. } | Wish::Members { .. } => return true,
+        Wish::Member { .. } | Wish::Members { .. } | Wish::Entries(_) => return true,
     };
     waiter.answer(|reply| {
         let Ok(elements) = ctx.take_elements(key, side, most) else { return false };

@@ -20,6 +20,7 @@
 //! | `sets.rs`, `set_join.rs`, `drawing.rs` | sets |
 //! | `zsets/` | sorted sets |
 //! | `join.rs` | what joins of sets and of sorted sets have in common |
+//! | `streams/` | streams |
 //! | `sort.rs` | SORT |
 //! | `hashes.rs`, `hash_write.rs`, `hash_walk.rs` | hashes |
 
@@ -53,6 +54,7 @@ mod set;
 mod set_join;
 mod sets;
 mod sort;
+mod streams;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -81,6 +83,7 @@ pub(crate) fn command(id: Id) -> Option<Run> {
         .or_else(|| on_lists(id))
         .or_else(|| on_sets(id))
         .or_else(|| on_sorted_sets(id))
+        .or_else(|| streams::command(id))
 }
 
 /// Serves a client that waits for a key. False: nobody behind it can be served now. `held`: keys
@@ -97,6 +100,10 @@ pub(super) fn serve_one<'s>(
             list_moves::serve(ctx, shared, key, waiter, held)
         }
         Wish::Member { .. } | Wish::Members { .. } => zsets::serve(ctx, key, waiter),
+        Wish::Entries(_) => {
+            streams::serve(ctx, key, waiter);
+            true
+        }
     }
 }
 

@@ -92,6 +92,7 @@ fn collection_name(ctx: &Ctx<'_>, entry: &Entry<'_>, kind: Kind) -> &'static str
         Kind::List => "quicklist",
         Kind::Set if head.count <= INTEGERS && all(&|item| parse_i64(item).is_some()) => "intset",
         Kind::Set => "hashtable",
+        Kind::Stream => "stream",
         Kind::SortedSet => {
             let most = config.listpack_value.load(Relaxed);
             let is_packed = head.count <= config.listpack_entries.load(Relaxed)

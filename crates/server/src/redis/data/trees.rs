@@ -1,6 +1,9 @@
 //! Copies of large collections, in steps: their parts, and at last the head.
 
-use larder_proto::resp::{Args, collection::Head};
+use larder_proto::resp::{
+    Args,
+    collection::{Head, Kind},
+};
 use larder_store::{Entry, Owner, Put, PutError};
 
 use super::super::{
@@ -14,8 +17,14 @@ use crate::settings::PARTS;
 
 /// Returns whether an entry is the head of a collection with parts.
 pub(super) fn has_parts(entry: &Entry<'_>) -> bool {
-    super::collection::kind_of(entry).is_some()
-        && entry.head().get(1).is_some_and(|level| *level > 0)
+    match super::collection::kind_of(entry) {
+        None => false,
+        // Its groups may have parts, too.
+        Some(Kind::Stream) => Head::read(&Whole::of(entry)).is_ok_and(|head| {
+            head.main.level > 0 || head.members.is_some_and(|groups| groups.level > 0)
+        }),
+        Some(_) => entry.head().get(1).is_some_and(|level| *level > 0),
+    }
 }
 
 /// A copy in progress.

@@ -1,4 +1,4 @@
-//! Collections in the store: lists, sets and sorted sets, by one interface.
+//! Collections in the store: lists, sets, sorted sets and streams, by one interface.
 //!
 //! A [`Coll`] is a collection that a command reads or changes: its head, read from the store, with
 //! the runs and nodes it has changed. [`Coll::commit`] writes the head in place of the one that was
@@ -11,16 +11,22 @@
 //! |---|---|
 //! | `mod.rs` | opening and committing, parts |
 //! | `tree.rs` | finding and replacing runs in a tree |
-//! | `list.rs`, `set.rs`, `zset.rs` | operations on the items of each type |
+//! | `list.rs`, `set.rs`, `zset.rs`, `stream.rs` | operations on the items of each type |
+//! | `records.rs` | the records of a stream's groups |
 //! | `steps.rs` | commands over many items, in steps |
 
 mod list;
+mod records;
 mod set;
 mod steps;
+mod stream;
 mod tree;
 mod zset;
 
+use std::collections::BTreeMap;
+
 use larder_proto::resp::collection::{Damaged, Head, Kind, Root, Shape};
+use larder_proto::resp::stream::State;
 use larder_store::{Entry, If, Namespace, Owner, Put, PutError, Store};
 use rapidhash::v3::rapidhash_v3_seeded;
 
@@ -35,6 +41,7 @@ use crate::{clock::Ms, settings::PARTS};
 pub(in super::super) use list::Side;
 pub(super) use list::{push_element, shift};
 pub(super) use steps::{BYTES, ITEMS, SlowMap, portion};
+pub(super) use stream::RUN_ENTRIES;
 pub(super) use tree::{At, Found};
 
 impl From<Damaged> for Refused {
@@ -47,10 +54,13 @@ impl From<Damaged> for Refused {
 /// One of the trees of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tree {
-    /// Of a list by position, of a set by member, of a sorted set by score and member.
+    /// Of a list by position, of a set by member, of a sorted set by score and member, of a stream
+    /// by ID.
     Main,
     /// The members of a large sorted set.
     Members,
+    /// The groups of a stream.
+    Groups,
 }
 
 /// A run of items, or a node, as it lies in the store or in a head.
@@ -89,6 +99,8 @@ pub(super) struct Coll<'a> {
     /// Parts written since it was opened, and parts that the commit deletes.
     fresh: Vec<u64>,
     stale: Vec<u64>,
+    /// Changes of the records of a stream's groups that the commit applies.
+    changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     committed: bool,
 }
 
@@ -113,13 +125,17 @@ impl Coll<'_> {
     }
 
     fn shape(&self) -> Shape {
-        if self.kind == Kind::SortedSet { Shape::Scored } else { Shape::Bare }
+        match self.kind {
+            Kind::SortedSet => Shape::Scored,
+            Kind::Stream => Shape::Valued,
+            Kind::List | Kind::Set => Shape::Bare,
+        }
     }
 
     fn root(&mut self, tree: Tree) -> &mut Root {
         match tree {
             Tree::Main => &mut self.head.main,
-            Tree::Members => self.head.members.get_or_insert_default(),
+            Tree::Members | Tree::Groups => self.head.members.get_or_insert_default(),
         }
     }
 
@@ -199,7 +215,8 @@ impl Coll<'_> {
         if self.kind == Kind::SortedSet && self.head.count > 0 {
             self.settle_members()?;
         }
-        let done = if self.head.count == 0 {
+        self.apply_changes()?;
+        let done = if self.head.count == 0 && self.kind != Kind::Stream {
             self.old.as_ref().is_none_or(|old| self.store().delete_same(old, self.now))
         } else {
             self.put_head()?
@@ -210,14 +227,18 @@ impl Coll<'_> {
         }
         let stale = std::mem::take(&mut self.stale);
         self.delete(&stale);
-        if self.head.count > 0 && self.kind != Kind::Set {
+        // Who waits for a stream is told by XADD alone.
+        if self.head.count > 0 && matches!(self.kind, Kind::List | Kind::SortedSet) {
             ctx.face.signal(self.ns, self.key);
         }
         Ok(Some(()))
     }
 
     fn put_head(&mut self) -> Outcome<bool> {
-        let is_packed = self.is_packed();
+        let is_packed = self.is_packed() && self.head.members.as_ref().is_none_or(|r| r.level == 0);
+        if self.kind == Kind::Stream && self.head.extra.is_empty() {
+            self.set_state(&State::default());
+        }
         let head = self.head.write();
         let put = Put {
             value: &[&head],
@@ -311,6 +332,7 @@ impl<'a> Ctx<'a> {
             owner: None,
             fresh: Vec::new(),
             stale: Vec::new(),
+            changes: BTreeMap::new(),
             committed: false,
         }
     }

@@ -32,7 +32,7 @@ pub(in super::super) enum At<'k> {
 /// A run in its tree.
 pub(in super::super) struct Found {
     /// The nodes from the root on.
-    path: Vec<Step>,
+    pub(super) path: Vec<Step>,
     /// Its part; None: the run is the root.
     part: Option<u64>,
     /// Its bytes.
@@ -44,21 +44,21 @@ pub(in super::super) struct Found {
 }
 
 /// A node on the path to a run, and the child in it.
-struct Step {
-    node: Vec<u8>,
+pub(super) struct Step {
+    pub(super) node: Vec<u8>,
     part: Option<u64>,
     start: usize,
-    end: usize,
+    pub(super) end: usize,
 }
 
 /// A run to be stored: its bytes, the number of its items, its separator.
-type Run = (Vec<u8>, u64, Vec<u8>);
+pub(super) type Run = (Vec<u8>, u64, Vec<u8>);
 
 impl Coll<'_> {
     fn tree(&self, tree: Tree) -> Outcome<&Root> {
         match tree {
             Tree::Main => Ok(&self.head.main),
-            Tree::Members => Ok(self.head.members.as_ref().ok_or(Damaged)?),
+            Tree::Members | Tree::Groups => Ok(self.head.members.as_ref().ok_or(Damaged)?),
         }
     }
 
@@ -106,7 +106,33 @@ impl Coll<'_> {
         };
         let first = separator_at(&step.node, step.start)?;
         let runs = self.runs(tree, bytes, count, first, fill)?;
-        let mut children = self.put_runs(&runs)?;
+        self.put_in(tree, found, &runs)
+    }
+
+    /// The separator of a found run.
+    pub(super) fn separator_of(&self, found: &Found) -> Outcome<Vec<u8>> {
+        found.path.last().map_or_else(|| Ok(Vec::new()), |step| separator_at(&step.node, step.start))
+    }
+
+    /// Replaces a found run by these runs.
+    pub(super) fn replace_runs(&mut self, tree: Tree, found: Found, runs: &[Run]) -> Outcome {
+        if let Some(part) = found.part {
+            self.drop_part(part, found.run.whole().len());
+            return self.put_in(tree, found, runs);
+        }
+        if let [(bytes, ..)] = runs {
+            self.root(tree).bytes.clone_from(bytes);
+        } else {
+            let children = self.put_runs(runs)?;
+            let level = u8::from(!runs.is_empty());
+            *self.root(tree) = Root { level, bytes: children };
+        }
+        Ok(())
+    }
+
+    /// Puts runs into the tree in place of a found one.
+    fn put_in(&mut self, tree: Tree, mut found: Found, runs: &[Run]) -> Outcome {
+        let mut children = self.put_runs(runs)?;
         while let Some(step) = found.path.pop() {
             let Step { mut node, part, start, end } = step;
             let len = node.len();
@@ -334,7 +360,7 @@ impl Coll<'_> {
     }
 
     /// The parts below a node.
-    fn collect(&self, level: u8, node: &[u8], parts: &mut Vec<u64>) -> Outcome {
+    pub(super) fn collect(&self, level: u8, node: &[u8], parts: &mut Vec<u64>) -> Outcome {
         for child in Node(node).children() {
             let child = child?;
             parts.push(child.part);
@@ -355,9 +381,12 @@ fn separator_at(node: &[u8], start: usize) -> Outcome<Vec<u8>> {
     }
 }
 
-/// The separator between two runs by score and member.
+/// The separator between two runs by score and member, or by key.
 fn between(shape: Shape, before: &[u8], run: &[u8]) -> Outcome<Vec<u8>> {
     let last = Items::new(shape, before).last().ok_or(Damaged)??;
     let first = Items::new(shape, run).next().ok_or(Damaged)??;
+    if shape == Shape::Valued {
+        return Ok(separator(last.bytes, first.bytes));
+    }
     Ok(separator(&rank_key(last.score, last.bytes), &rank_key(first.score, first.bytes)))
 }
