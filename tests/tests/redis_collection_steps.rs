@@ -81,45 +81,6 @@ fn values_that_patterns_name_are_memory_of_the_client() {
 }
 
 #[test]
-fn many_waiting_clients_are_served_in_their_order() {
-    let larder = one_worker();
-    let mut waiting: Vec<_> = (0..400).map(|_| larder.connect()).collect();
-    let mut client = larder.connect();
-    for (number, waiter) in waiting.iter_mut().enumerate() {
-        waiter.send(command(&["BLPOP", "first", "queue", "0"]));
-        larder.wait_for_blocked(number + 1);
-    }
-    let values: Vec<String> = (0..500).map(|n| n.to_string()).collect();
-    let values: Vec<&str> = values.iter().map(String::as_str).collect();
-    client.ask(&[&["RPUSH", "queue"][..], &values].concat());
-    for (number, waiter) in waiting.iter_mut().enumerate() {
-        assert_eq!(waiter.reply().text(), format!("[queue {number}]"));
-    }
-    assert_eq!(client.say("LLEN queue"), "100");
-    assert_eq!(client.say("LINDEX queue 0"), "400");
-}
-
-/// A transaction that adds to many lists for which clients wait serves them once each.
-#[test]
-fn a_transaction_serves_those_who_wait_for_many_keys() {
-    let larder = one_worker();
-    let (mut waiter, mut client) = (larder.connect(), larder.connect());
-    let keys: Vec<String> = (0..2000).map(|n| format!("k{n}")).collect();
-    let words: Vec<&str> = keys.iter().map(String::as_str).collect();
-    waiter.send(command(&[&["BLPOP"][..], &words, &["0"]].concat()));
-    larder.wait_for_blocked(1);
-    client.say("MULTI");
-    for key in &words {
-        client.ask(&["RPUSH", key, "a", "b"]);
-    }
-    client.send(command(&["EXEC"]));
-    assert_eq!(client.reply().items().len(), 2000);
-    assert_eq!(waiter.reply().text(), "[k0 a]");
-    assert_eq!(client.say("LLEN k0"), "1");
-    assert_eq!(client.say("LLEN k1999"), "2");
-}
-
-#[test]
 fn too_many_keys_are_refused() {
     let larder = one_worker();
     let mut client = larder.connect();
@@ -160,4 +121,43 @@ fn a_walk_over_long_members_ends() {
     }
     assert_eq!(seen, 40);
     assert!(calls > 4, "{calls}");
+}
+
+/// What tells two parts of such a set apart is as long as the members.
+#[test]
+fn sorted_sets_of_long_similar_members_stay_usable() {
+    let larder = one_worker();
+    let mut client = larder.connect();
+    for len in [1100, 2100, 5000] {
+        let members: Vec<String> = (0..600).map(|n| format!("{}{n:05}", "a".repeat(len))).collect();
+        for member in &members {
+            assert_eq!(client.ask(&["ZADD", "z", "0", member]).text(), "1");
+        }
+        let ranged = client.ask(&["ZRANGE", "z", "0", "-1"]);
+        let ranged: Vec<String> = ranged.items().iter().map(|item| item.text()).collect();
+        assert_eq!(ranged, members, "{len}");
+        for member in members.iter().step_by(2) {
+            assert_eq!(client.ask(&["ZREM", "z", member]).text(), "1");
+        }
+        assert_eq!(client.ask(&["ZRANK", "z", &members[599]]).text(), "299");
+        client.say("DEL z");
+    }
+}
+
+/// Redis adds the scores of the smallest set first.
+#[test]
+fn scores_are_added_in_the_order_of_redis() {
+    let answers: Vec<String> = [one_worker(), Redis::debian(&[])]
+        .iter()
+        .map(|server| {
+            let mut client = server.connect();
+            client.say("ZADD a 0.1 x 1 p 1 q");
+            client.say("ZADD b 0.2 x 1 p");
+            client.say("ZADD c 0.3 x");
+            ["ZUNION 3 a b c WITHSCORES", "ZINTER 3 a b c WITHSCORES", "ZDIFF 2 a c WITHSCORES"]
+                .map(|asked| client.say(asked))
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(answers[0], answers[1]);
 }

@@ -176,7 +176,9 @@ fn waiting_readers_are_served() {
         heard.push(waiting[3].reply().text());
         heard.push(timeless(&client.ask(&["XPENDING", "s", "g", "-", "+", "10"]), true).text());
         // A group that is destroyed wakes those who wait for it.
-        waiting[2].send(command(&"XREADGROUP GROUP g al BLOCK 0 STREAMS s >".split(' ').collect::<Vec<_>>()));
+        waiting[2].send(command(
+            &"XREADGROUP GROUP g al BLOCK 0 STREAMS s >".split(' ').collect::<Vec<_>>(),
+        ));
         wait_until("the client to wait", || {
             client.say("INFO clients").contains("blocked_clients:1")
         });

@@ -73,16 +73,10 @@ impl Comparison {
     }
 
     /// The answers themselves, or of a transaction the first that differ.
-    fn first_difference(
-        &self,
-        queued: &[Words],
-        ours: &Value,
-        theirs: &Value,
-    ) -> (String, String) {
+    fn first_difference(&self, queued: &[Words], ours: &Value, theirs: &Value) -> (String, String) {
         let both = queued.iter().zip(ours.items().iter().zip(theirs.items()));
-        let differs = |(words, (left, right)): &(&Words, (&Value, &Value))| {
-            !(self.same)(words, left, right)
-        };
+        let differs =
+            |(words, (left, right)): &(&Words, (&Value, &Value))| !(self.same)(words, left, right);
         match both.into_iter().find(differs) {
             Some((words, (left, right))) if ours.items().len() == queued.len() => {
                 (format!("{}: {}", shown(words), left.text()), right.text())

@@ -112,12 +112,14 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     let requester = Requester { client: &conn.known.client, now, ticket: Cell::new(conn.ticket) };
     let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &requester) else {
         conn.ticket = requester.ticket.get();
-        waiting::stays_called(conn);
         return false;
     };
     conn.ticket = 0;
     call(face, conn, found, args, now, out);
     if conn.begun.is_none() {
+        if conn.blocked.is_some() {
+            waiting::ended(face, conn);
+        }
         waiting::serve(face, conn, now, out);
     }
     if conn.begun.is_some() || face.has_untold() {
@@ -250,8 +252,7 @@ enum Guard<'a> {
 }
 
 /// Commands on values in several records: their reads are locked too.
-const COLLECTIONS: u32 =
-    category::LIST | category::SET | category::SORTEDSET | category::STREAM;
+const COLLECTIONS: u32 = category::LIST | category::SET | category::SORTEDSET | category::STREAM;
 
 /// Takes the locks of a command. None: it must wait.
 #[inline]
@@ -329,7 +330,8 @@ fn goes_on(face: &Face, conn: &mut Conn, guard: Guard<'_>, args: &Args<'_>) {
     let owned = (!conn.stays).then(|| args.to_owned());
     let held = Held::new(&conn.known.client.holder, Place::Heap);
     let untold = Default::default();
-    let mut running = Running { begun, owned, kept, untold, held, micros: 0, is_silent: true };
+    let (micros, is_silent, ready) = (0, true, face.ready.take());
+    let mut running = Running { begun, owned, kept, untold, held, ready, micros, is_silent };
     running.take_untold(face, &conn.known.client);
     conn.running = Some(Box::new(running));
 }
@@ -347,6 +349,7 @@ pub(crate) fn resume(
     let start = face.clock.micros();
     let at = out.scratch().len();
     face.until.set(start + job::STEP);
+    face.ready.replace(std::mem::take(&mut running.ready));
     let mut ctx = Ctx::new(face, conn, now, out);
     let mut progress = match running.untold.deliver(face) {
         true => Progress::Again,
@@ -358,12 +361,16 @@ pub(crate) fn resume(
         running.begun = again;
     }
     if progress == Progress::Done {
+        if conn.blocked.is_some() {
+            waiting::ended(face, conn);
+        }
         waiting::serve(face, conn, now, out);
         if let Some(serving) = conn.begun.take() {
             progress = serving.progress;
             running.begun = serving;
         }
     }
+    running.ready = face.ready.take();
     running.take_untold(face, &conn.known.client);
     if !running.untold.is_empty() {
         if progress == Progress::Done {

@@ -11,7 +11,7 @@
 
 use larder_proto::resp::{Args, Owned};
 
-use super::{ctx::Ctx, locks::KeptStripes, shared::Face, untold::UntoldQueue};
+use super::{ctx::Ctx, locks::KeptStripes, shared::Face, untold::UntoldQueue, waiting::Ready};
 use crate::{object::Client, room::Held};
 
 /// Approximate length of a step in microseconds: the longest wait for others, per client with such
@@ -60,6 +60,8 @@ pub(crate) struct Running {
     /// Messages to be delivered before it goes on, and their memory.
     pub(crate) untold: UntoldQueue,
     pub(crate) held: Held,
+    /// Keys with items for clients that wait, which are served when the command has ended.
+    pub(crate) ready: Ready,
     /// Time of its steps except the first.
     pub(crate) micros: u64,
     /// No answer is composed yet.

@@ -2,7 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
     net::IpAddr,
     rc::Rc,
     sync::{
@@ -44,7 +43,7 @@ use super::{
     stats::Baseline,
     tracking::Tracking,
     untold::UntoldQueue,
-    waiting::Waiting,
+    waiting::{Ready, Waiting},
     watched::Watched,
 };
 
@@ -242,7 +241,7 @@ pub(crate) struct Face {
     /// Messages that the current command leaves to be delivered in later steps.
     pub(crate) untold: RefCell<UntoldQueue>,
     /// Lists and sorted sets with new items that clients may wait for.
-    pub(crate) ready: RefCell<VecDeque<(Namespace, Box<[u8]>)>>,
+    pub(crate) ready: RefCell<Ready>,
     /// End of the current step's time in microseconds; 0: it has just begun.
     pub(crate) until: Cell<u64>,
     /// Time of the current turn.

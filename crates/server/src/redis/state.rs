@@ -183,7 +183,7 @@ impl Conn {
     /// Milliseconds until a waiting command is tried again. A waiter for stripes or items is called
     /// before.
     pub(crate) fn looks_again(&self, now: Ms) -> Ms {
-        if let Some(blocked) = &self.blocked {
+        if let Some(blocked) = self.blocked.as_ref().filter(|blocked| !blocked.is_called()) {
             return waiting::time_left(blocked, now);
         }
         if self.ticket > 0 { locks::LOOK } else { pause::LOOK }

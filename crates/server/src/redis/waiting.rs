@@ -28,6 +28,7 @@ use super::{
     data::{Wish, serve_one},
     job::{Job, Progress},
     known::flag,
+    locks::KeptStripes,
     shared::{Face, Shared},
     state::{Conn, ENTRY, gate},
 };
@@ -49,8 +50,11 @@ enum State {
     Called,
     /// Its answer.
     Served(Vec<u8>),
-    /// CLIENT UNBLOCK; true: with an error.
-    Unblocked(bool),
+    /// CLIENT UNBLOCK: whether with an error, and whether it had been called.
+    Unblocked {
+        with_error: bool,
+        called: bool,
+    },
     /// Its command has ended.
     Ended,
 }
@@ -123,6 +127,17 @@ impl Waiting {
         self.clients.lock().remove(&blocked.waiter.client.id);
     }
 
+    /// A called client leaves its queues without what it was called for: the next ones are called.
+    fn pass_on(&self, blocked: &Blocked) {
+        for key in &blocked.keys {
+            for waiter in self.of(blocked.ns, key) {
+                if waiter.call() {
+                    break;
+                }
+            }
+        }
+    }
+
     /// The clients that wait for a key, in their order.
     fn of(&self, ns: Namespace, key: &[u8]) -> Queue {
         self.queues.lock().get(&(ns.0, Box::from(key))).cloned().unwrap_or_default()
@@ -139,7 +154,7 @@ impl Waiting {
         if !matches!(*state, State::Waiting | State::Called) {
             return false;
         }
-        *state = State::Unblocked(with_error);
+        *state = State::Unblocked { with_error, called: *state == State::Called };
         waiter.client.call();
         true
     }
@@ -150,7 +165,7 @@ impl Waiter {
     /// client waits no more.
     pub(crate) fn answer(&self, take: impl FnOnce(&mut Reply<'_>) -> bool) -> bool {
         let mut state = self.state.lock();
-        if *state != State::Waiting {
+        if *state != State::Waiting || self.client.is_killed() {
             return false;
         }
         let mut bytes = Vec::new();
@@ -165,12 +180,23 @@ impl Waiter {
     /// Has the client's command run again. False: it waits no more.
     pub(crate) fn call(&self) -> bool {
         let mut state = self.state.lock();
-        if !matches!(*state, State::Waiting | State::Called) {
+        if !matches!(*state, State::Waiting | State::Called) || self.client.is_killed() {
             return false;
         }
         *state = State::Called;
         self.client.call();
         true
+    }
+
+    fn is_called(&self) -> bool {
+        *self.state.lock() == State::Called
+    }
+}
+
+impl Blocked {
+    /// Whether its command is to run again.
+    pub(super) fn is_called(&self) -> bool {
+        self.waiter.is_called()
     }
 }
 
@@ -184,8 +210,8 @@ impl Face {
     }
 
     /// The same, to be served before others.
-    pub(crate) fn signal_first(&self, ns: Namespace, key: &[u8]) {
-        if attention::any(&self.shared, attention::WAITING) {
+    fn signal_first(&self, ns: Namespace, key: &[u8]) {
+        if attention::any(&self.shared, attention::WAITING) && self.shared.waiting.waits(ns, key) {
             self.ready.borrow_mut().push_front((ns, key.into()));
         }
     }
@@ -208,15 +234,20 @@ fn serve_all(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) {
 /// A key of a namespace.
 type Key = (Namespace, Box<[u8]>);
 
+/// Keys with new items.
+pub(crate) type Ready = VecDeque<Key>;
+
 /// Waiting clients being served.
 #[derive(Default)]
 struct Serving {
     /// Keys with new items, and those among them that were served.
-    ready: VecDeque<Key>,
+    ready: Ready,
     served: HashSet<Key>,
     /// The current key, and its clients that are still to be served.
     key: Option<Key>,
-    waiters: VecDeque<Arc<Waiter>>,
+    waiters: Queue,
+    /// Keys of other lists that clients have moved elements to.
+    kept: Vec<KeptStripes>,
 }
 
 impl Job for Serving {
@@ -231,7 +262,6 @@ impl Job for Serving {
 impl Serving {
     fn serve_some(&mut self, ctx: &mut Ctx<'_>) -> Progress {
         let shared = ctx.shared;
-        // Keys of other lists that clients move elements to.
         let mut held = Vec::new();
         loop {
             if self.waiters.is_empty() && !self.next_key(ctx) {
@@ -239,11 +269,13 @@ impl Serving {
             }
             if let (Some((ns, key)), Some(waiter)) = (&self.key, self.waiters.pop_front()) {
                 (ctx.ns, ctx.db) = (*ns, shared.database(*ns).unwrap_or_default());
-                if !serve_one(ctx, shared, key, &waiter, &mut held) {
+                // A called one comes first, and serves the others when it has run.
+                if waiter.is_called() || !serve_one(ctx, shared, key, &waiter, &mut held) {
                     self.waiters.clear();
                 }
             }
             if ctx.is_over() {
+                self.kept.extend(held.drain(..).map(|guard| guard.keep(&ctx.face.shared)));
                 return Progress::Again;
             }
         }
@@ -273,7 +305,10 @@ impl Ctx<'_> {
         }
         if let Some(blocked) = self.conn.blocked.as_ref() {
             // It was called for nothing, and keeps its place.
-            *blocked.waiter.state.lock() = State::Waiting;
+            let mut state = blocked.waiter.state.lock();
+            if *state == State::Called {
+                *state = State::Waiting;
+            }
             return;
         }
         let mut held = Held::new(&self.conn.known.client.holder, Place::Heap);
@@ -290,21 +325,17 @@ impl Ctx<'_> {
         self.conn.known.raise(flag::BLOCKED);
         self.conn.set_gate(gate::BLOCKED, true);
     }
-
-    /// The command has what it waited for.
-    pub(crate) fn waits_no_more(&mut self) {
-        end(self.shared, self.conn);
-    }
 }
 
-/// A command that was called, and could not take its keys, runs again when it can.
-pub(crate) fn stays_called(conn: &Conn) {
-    if let Some(blocked) = &conn.blocked {
-        let mut state = blocked.waiter.state.lock();
-        if *state == State::Waiting {
-            *state = State::Called;
-        }
+/// A command has ended. If it was called for items, and waits no more, it leaves its queues, and
+/// those behind it are looked at.
+#[cold]
+pub(crate) fn ended(face: &Face, conn: &mut Conn) {
+    let Some(blocked) = conn.blocked.as_ref().filter(|blocked| blocked.is_called()) else { return };
+    for key in &blocked.keys {
+        face.signal_first(blocked.ns, key);
     }
+    leave(&face.shared, conn);
 }
 
 impl Blocked {
@@ -316,11 +347,21 @@ impl Blocked {
 
 /// Ends the waiting of a connection.
 pub(crate) fn end(shared: &Shared, conn: &mut Conn) {
-    let Some(blocked) = conn.blocked.take() else { return };
-    *blocked.waiter.state.lock() = State::Ended;
+    if let Some((blocked, State::Called | State::Unblocked { called: true, .. })) =
+        leave(shared, conn)
+    {
+        shared.waiting.pass_on(&blocked);
+    }
+}
+
+/// Takes a connection from its queues; returns its last state.
+fn leave(shared: &Shared, conn: &mut Conn) -> Option<(Box<Blocked>, State)> {
+    let blocked = conn.blocked.take()?;
+    let state = std::mem::replace(&mut *blocked.waiter.state.lock(), State::Ended);
     shared.waiting.leave(shared, &blocked);
     conn.known.lower(flag::BLOCKED);
     conn.set_gate(gate::BLOCKED, false);
+    Some((blocked, state))
 }
 
 /// Milliseconds until a waiting command is looked at again without a call.
@@ -332,19 +373,18 @@ pub(crate) fn time_left(blocked: &Blocked, now: Ms) -> Ms {
 #[cold]
 pub(crate) fn look(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) -> Option<bool> {
     let blocked = conn.blocked.as_ref()?;
-    let mut state = blocked.waiter.state.lock();
+    let state = blocked.waiter.state.lock();
     let is_late = blocked.deadline.is_some_and(|deadline| deadline <= now);
-    match std::mem::replace(&mut *state, State::Waiting) {
+    match &*state {
         State::Called => return None,
         State::Waiting if !is_late => return Some(false),
-        State::Served(answer) => out.scratch().extend_from_slice(&answer),
-        State::Unblocked(true) => Reply::new(out.scratch(), conn.version)
+        State::Served(answer) => out.scratch().extend_from_slice(answer),
+        State::Unblocked { with_error: true, .. } => Reply::new(out.scratch(), conn.version)
             .error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-        State::Waiting | State::Unblocked(false) | State::Ended => {
+        State::Waiting | State::Unblocked { .. } | State::Ended => {
             Reply::new(out.scratch(), conn.version).null_array();
         }
     }
-    *state = State::Ended;
     drop(state);
     end(&face.shared, conn);
     Some(true)

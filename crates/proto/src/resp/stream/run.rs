@@ -87,8 +87,7 @@ impl<'a> Run<'a> {
         if own > FIELDS {
             return Err(Damaged);
         }
-        let (names, count) =
-            if own == 0 { (Some(self.names), self.count) } else { (None, own) };
+        let (names, count) = if own == 0 { (Some(self.names), self.count) } else { (None, own) };
         let end = skip(self.bytes, at, if own == 0 { count } else { 2 * own })?;
         let pairs = Pairs { names, values: &self.bytes[at..end] };
         Ok(Entry { id, count, pairs, start, end })

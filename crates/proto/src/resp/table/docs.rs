@@ -49,7 +49,12 @@ pub fn describe(reply: &mut Reply<'_>, command: &Command) {
                 reply.bulk(b"STREAMS");
                 reply.bulk(b"startfrom");
                 reply.integer(spec.begin.into());
-                place(reply, "find_keys", "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)]);
+                place(
+                    reply,
+                    "find_keys",
+                    "range",
+                    &[("lastkey", -1), ("keystep", 1), ("limit", 2)],
+                );
             }
             (super::ELSEWHERE, _) => {
                 place(reply, "begin_search", "unknown", &[]);

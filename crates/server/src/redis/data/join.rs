@@ -12,7 +12,7 @@ use larder_store::PutError;
 use super::super::ctx::Ctx;
 use super::access::type_name;
 use super::collection::{At, Coll, SlowMap, Tree};
-use super::errors::{Outcome, SYNTAX, WRONG_TYPE, few_keys, refused};
+use super::errors::{Outcome, Refused, SYNTAX, WRONG_TYPE, few_keys, refused};
 use crate::room::{Held, Place};
 
 /// Comparisons between two checks of the clock.
@@ -61,6 +61,15 @@ pub(super) enum Target {
 /// The members of a result, with their scores.
 pub(super) type Members = SlowMap<Box<[u8]>, f64>;
 
+/// A set or sorted set that is joined.
+pub(super) struct Source {
+    /// Its key, among the arguments.
+    key: usize,
+    pub(super) weight: f64,
+    /// Its size at the beginning.
+    len: u64,
+}
+
 /// A join in progress.
 pub(super) struct Join {
     /// Type of the result. Sources of a sorted set may be sets, whose members have the score 1.
@@ -68,14 +77,15 @@ pub(super) struct Join {
     how: How,
     pub(super) aggregate: Aggregate,
     pub(super) target: Target,
-    /// The keys, among the arguments, and their weights.
-    pub(super) sources: Vec<(usize, f64)>,
+    pub(super) sources: Vec<Source>,
     /// The current source, and the position in it.
     nth: usize,
     at: u64,
     /// Other sources that the current member was compared with, and its score after them.
     compared: usize,
     score: f64,
+    /// Comparisons since the clock was looked at.
+    work: usize,
     pub(super) found: Members,
     /// Number of members in the result.
     pub(super) count: u64,
@@ -85,46 +95,45 @@ pub(super) struct Join {
 }
 
 impl Join {
-    /// Looks at the sources, whose keys are these arguments. Of an intersection the smallest comes
-    /// first, as only the first is walked over; see [`Join::order`].
+    /// Looks at the sources, whose keys are these arguments.
     pub(super) fn new(
         ctx: &mut Ctx<'_>,
         args: &Args<'_>,
         (kind, how, target): (Kind, How, Target),
         keys: Range<usize>,
-    ) -> Outcome<(Join, Vec<u64>)> {
+    ) -> Outcome<Join> {
         few_keys(keys.len())?;
         ctx.remember(keys.clone().map(|at| args.get(at)));
-        let mut lens = Vec::with_capacity(keys.len());
-        for key in keys.clone() {
+        let mut sources = Vec::with_capacity(keys.len());
+        for key in keys {
             let entry = ctx.read(args.get(key));
             let found = source(ctx, args.get(key), entry, kind)?;
-            lens.push(found.map_or(0, |found| found.len()));
+            let len = found.map_or(0, |found| found.len());
+            sources.push(Source { key, weight: 1.0, len });
         }
-        let join = Join {
+        Ok(Join {
             kind,
             how,
             aggregate: Aggregate::Sum,
             target,
-            sources: keys.map(|key| (key, 1.0)).collect(),
+            sources,
             nth: 0,
             at: 0,
             compared: 0,
             score: 1.0,
+            work: 0,
             found: Members::default(),
             count: 0,
             bytes: 0,
             held: Held::new(&ctx.conn.known.client.holder, Place::Heap),
-        };
-        Ok((join, lens))
+        })
     }
 
-    /// Orders the sources by their sizes, where their order does not matter.
-    pub(super) fn order(&mut self, lens: &[u64]) {
-        if self.how == How::Intersect {
-            let mut order: Vec<usize> = (0..self.sources.len()).collect();
-            order.sort_by_key(|nth| lens[*nth]);
-            self.sources = order.into_iter().map(|nth| self.sources[nth]).collect();
+    /// Orders the sources by their sizes, where their order does not matter: of an intersection
+    /// only the first is walked over.
+    pub(super) fn order(&mut self) {
+        if self.how != How::Subtract {
+            self.sources.sort_by_key(|source| source.len);
         }
     }
 
@@ -134,8 +143,9 @@ impl Join {
         ctx: &mut Ctx<'a>,
         args: &Args<'k>,
     ) -> Outcome<bool> {
-        let Some(&(key, weight)) = self.sources.get(self.nth) else { return Ok(true) };
-        let set = opened(ctx, args.get(key), self.kind)?.filter(|set| self.at < set.len());
+        let Some(source) = self.sources.get(self.nth) else { return Ok(true) };
+        let weight = source.weight;
+        let set = source.open(ctx, args, self.kind)?.filter(|set| self.at < set.len());
         let Some(set) = set else {
             // Of an intersection and a difference only the first source is walked over.
             self.nth = if self.how == How::Unite { self.nth + 1 } else { self.sources.len() };
@@ -183,10 +193,11 @@ impl Join {
             return Ok(Some(true));
         }
         while self.compared + 1 < self.sources.len() {
-            let (key, weight) = self.sources[self.compared + 1];
-            let other = others.get(self.compared, || opened(ctx, args.get(key), self.kind))?;
+            let source = &self.sources[self.compared + 1];
+            let weight = source.weight;
+            let other = others.get(self.compared, || source.open(ctx, args, self.kind))?;
             let score = other.map(|other| score_in(other, member)).transpose()?.flatten();
-            self.compared += 1;
+            (self.compared, self.work) = (self.compared + 1, self.work + 1);
             match (self.how, score) {
                 (How::Intersect, Some(score)) => {
                     self.score = self.aggregate.of(self.score, weighed(score, weight));
@@ -194,8 +205,11 @@ impl Join {
                 (How::Subtract, None) => {}
                 _ => return Ok(Some(false)),
             }
-            if self.compared.is_multiple_of(COMPARED) && ctx.is_over() {
-                return Ok(None);
+            if self.work >= COMPARED {
+                self.work = 0;
+                if ctx.is_over() {
+                    return Ok(None);
+                }
             }
         }
         Ok(Some(true))
@@ -237,9 +251,19 @@ impl<'k> Others<'k> {
     }
 }
 
-/// Opens a source. None: there is none.
-fn opened<'a: 'k, 'k>(ctx: &Ctx<'a>, key: &'k [u8], kind: Kind) -> Outcome<Option<Coll<'k>>> {
-    source(ctx, key, ctx.look(key), kind)
+impl Source {
+    /// Opens it. None: there is none.
+    fn open<'a: 'k, 'k>(
+        &self,
+        ctx: &Ctx<'a>,
+        args: &Args<'k>,
+        kind: Kind,
+    ) -> Outcome<Option<Coll<'k>>> {
+        let key = args.get(self.key);
+        let found = source(ctx, key, ctx.look(key), kind)?;
+        // One that was evicted in the middle must not pass for an empty one.
+        if found.is_none() && self.len > 0 { Err(Refused::Lost) } else { Ok(found) }
+    }
 }
 
 fn source<'a: 'k, 'k>(

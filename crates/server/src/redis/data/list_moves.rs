@@ -91,12 +91,7 @@ fn move_or_wait(
             let wish = Wish::Move(take, put, args.get(2).into());
             ctx.wait(vec![args.get(1).into()], wish, deadline);
         }
-        Ok(true) => {
-            ctx.waits_no_more();
-            // Others may wait behind this client: they come before those at the other list.
-            ctx.face.signal_first(ctx.ns, args.get(1));
-        }
-        Err(_) => ctx.waits_no_more(),
+        Ok(true) | Err(_) => {}
     }
     moved.map(drop)
 }

@@ -47,7 +47,8 @@ fn push(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, side: Side, makes
     ctx.steps(args, again, Push { side, makes, at: 2 }, |ctx, args, push| {
         let key = args.get(1);
         let some = portion(args, push.at, PART);
-        let len = ctx.retry(|ctx| {
+        let event = if push.side == Side::Left { "lpush" } else { "rpush" };
+        let done = ctx.retry(|ctx| {
             let mut list = match ctx.open(key, Kind::List)? {
                 Some(list) => list,
                 None if push.makes || push.at > 2 => ctx.new_coll(key, Kind::List, None),
@@ -56,7 +57,17 @@ fn push(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, side: Side, makes
             list.push(push.side, args.from(push.at).take(some))?;
             let len = list.len();
             Ok(list.commit(ctx)?.map(|()| Some(len)))
-        })?;
+        });
+        let len = match done {
+            Ok(len) => len,
+            Err(error) => {
+                // What was pushed before stays.
+                if push.at > 2 {
+                    ctx.modified(Class::List, event, key);
+                }
+                return Err(error);
+            }
+        };
         push.at += some;
         let Some(len) = len else {
             ctx.reply().integer(0);
@@ -66,7 +77,6 @@ fn push(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, side: Side, makes
             return Ok(false);
         }
         ctx.reply().integer(len as i64);
-        let event = if push.side == Side::Left { "lpush" } else { "rpush" };
         ctx.modified(Class::List, event, key);
         Ok(true)
     });

@@ -29,6 +29,10 @@ fn put_copy(
     condition: Condition,
     end: End,
 ) -> Outcome {
+    if condition == Condition::Absent && ctx.store.peek(ns, args.get(key), ctx.now).is_some() {
+        end(ctx, args, false);
+        return Ok(());
+    }
     let target = Target { ns, key, flags: entry.flags(), expires: entry.expires(), condition };
     // Where the value was before: all three commands name it first.
     if has_parts(&entry) {

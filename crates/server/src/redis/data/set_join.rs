@@ -72,8 +72,8 @@ fn join(
     (how, target): (How, Target),
     keys: Range<usize>,
 ) {
-    let outcome = Join::new(ctx, args, (Kind::Set, how, target), keys).map(|(mut join, lens)| {
-        join.order(&lens);
+    let outcome = Join::new(ctx, args, (Kind::Set, how, target), keys).map(|mut join| {
+        join.order();
         let job = SetJoin { join, is_whole: false, stored: 0 };
         ctx.steps(args, again, job, SetJoin::step);
     });
@@ -131,8 +131,10 @@ impl SetJoin {
         });
         if let Err(error) = done {
             // A part of the result must not pass for all.
-            ctx.store.delete(ctx.ns, key, ctx.now);
-            ctx.modified(Class::Generic, "del", key);
+            if self.stored > 0 {
+                ctx.store.delete(ctx.ns, key, ctx.now);
+                ctx.modified(Class::Generic, "del", key);
+            }
             return Err(error);
         }
         self.stored += members.len() as u64;

@@ -35,7 +35,7 @@ fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
     ctx.steps(args, again, (2, 0, adds), |ctx, args, (at, changed, adds)| {
         let key = args.get(1);
         let some = portion(args, *at, ITEMS);
-        let (more, is_gone) = ctx.retry(|ctx| {
+        let done = ctx.retry(|ctx| {
             let mut set = match ctx.open(key, Kind::Set)? {
                 Some(set) => set,
                 None if *adds => ctx.new_coll(key, Kind::Set, None),
@@ -51,14 +51,25 @@ fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
                 return Ok(Some((0, false)));
             }
             Ok(set.commit(ctx)?.map(|()| (more, is_gone)))
-        })?;
+        });
+        let event = if *adds { "sadd" } else { "srem" };
+        let (more, is_gone) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // What was changed before stays.
+                if *changed > 0 {
+                    ctx.modified(Class::Set, event, key);
+                }
+                return Err(error);
+            }
+        };
         (*at, *changed) = (*at + some, *changed + more);
         if *at < args.len() && !is_gone {
             return Ok(false);
         }
         ctx.reply().integer(*changed);
         if *changed > 0 {
-            ctx.modified(Class::Set, if *adds { "sadd" } else { "srem" }, key);
+            ctx.modified(Class::Set, event, key);
         }
         if is_gone {
             ctx.event(Class::Generic, "del", key);
@@ -92,7 +103,10 @@ pub(super) fn sismember(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// SMISMEMBER key member [member ...]
 pub(super) fn smismember(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.steps(args, smismember, 2, |ctx, args, at| {
-        let set = ctx.open_to_read(args.get(1), Kind::Set)?;
+        let set = match *at {
+            2 => ctx.open_to_read(args.get(1), Kind::Set)?,
+            _ => ctx.open(args.get(1), Kind::Set)?,
+        };
         if *at == 2 {
             ctx.reply().array(args.len() - 2);
         }
@@ -174,7 +188,10 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             return Err(SYNTAX.into());
         }
         if args.len() == 2 {
-            let popped = take(ctx, args.get(1), 1)?;
+            let (popped, is_gone) = take(ctx, args.get(1), 1)?;
+            if !popped.is_empty() {
+                popped_members(ctx, args.get(1), is_gone);
+            }
             match popped.first() {
                 Some(member) => ctx.reply().bulk(member),
                 None => ctx.reply().null(),
@@ -187,25 +204,28 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let from = ctx.out.scratch().len();
         ctx.reply().set(count.min(len) as usize);
         ctx.steps_from(args, spop, from, count.min(len), |ctx, args, left| {
-            if *left > 0 {
-                let popped = take(ctx, args.get(1), (*left).min(ITEMS as u64))?;
-                popped.iter().for_each(|member| ctx.reply().bulk(member));
-                if popped.is_empty() {
-                    return Err(Refused::Lost);
-                }
-                *left -= popped.len() as u64;
-                return Ok(*left == 0);
+            if *left == 0 {
+                return Ok(true);
             }
-            Ok(true)
+            let (popped, is_gone) = take(ctx, args.get(1), (*left).min(ITEMS as u64))?;
+            popped.iter().for_each(|member| ctx.reply().bulk(member));
+            if popped.is_empty() {
+                return Err(Refused::Lost);
+            }
+            *left -= popped.len() as u64;
+            if *left == 0 {
+                popped_members(ctx, args.get(1), is_gone);
+            }
+            Ok(*left == 0)
         });
         Ok(())
     })();
     ctx.settle(outcome, args);
 }
 
-/// Takes random members: some, and not more than `most`.
-fn take(ctx: &mut Ctx<'_>, key: &[u8], most: u64) -> Outcome<Vec<Vec<u8>>> {
-    let (popped, is_gone) = ctx.retry(|ctx| {
+/// Takes random members: some, and not more than `most`. True: it has no others.
+fn take(ctx: &mut Ctx<'_>, key: &[u8], most: u64) -> Outcome<(Vec<Vec<u8>>, bool)> {
+    ctx.retry(|ctx| {
         let (mut popped, mut bytes) = (Vec::new(), 0);
         let Some(mut set) = ctx.open(key, Kind::Set)? else { return Ok(Some((popped, false))) };
         while (popped.len() as u64) < most
@@ -219,14 +239,14 @@ fn take(ctx: &mut Ctx<'_>, key: &[u8], most: u64) -> Outcome<Vec<Vec<u8>>> {
         }
         let is_gone = set.len() == 0;
         Ok(set.commit(ctx)?.map(|()| (popped, is_gone)))
-    })?;
-    if !popped.is_empty() {
-        ctx.modified(Class::Set, "spop", key);
-    }
+    })
+}
+
+fn popped_members(ctx: &mut Ctx<'_>, key: &[u8], is_gone: bool) {
+    ctx.modified(Class::Set, "spop", key);
     if is_gone {
         ctx.event(Class::Generic, "del", key);
     }
-    Ok(popped)
 }
 
 /// SRANDMEMBER key [count]

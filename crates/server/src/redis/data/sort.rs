@@ -12,7 +12,7 @@ use super::super::ctx::{Class, Ctx};
 use super::Run;
 use super::access::{is_hash, is_string, type_name};
 use super::collection::{BYTES, Side, SlowMap, Tree};
-use super::errors::{NOT_INTEGER, Outcome, SYNTAX, WRONG_TYPE, refused};
+use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, WRONG_TYPE, refused};
 use super::joined::Whole;
 use crate::room::{Held, Place};
 
@@ -185,6 +185,9 @@ impl Sorting {
         let (mut elements, mut bytes) = (Vec::with_capacity(ELEMENTS), 0);
         let entry = ctx.look(args.get(1));
         let kind = entry.as_ref().and_then(|entry| Kind::of(entry.flags()));
+        if entry.is_none() && self.at > 0 {
+            return Err(Refused::Lost);
+        }
         let mut len = 0;
         if let Some(kind) = kind
             && let Some(coll) = ctx.coll(args.get(1), entry, kind)?

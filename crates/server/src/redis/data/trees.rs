@@ -34,6 +34,8 @@ struct Copy {
     to: Owner,
     parts: Vec<u64>,
     at: usize,
+    /// The next copied part to look at: none may have been removed while it had no owner.
+    seen: usize,
     target: Target,
     end: Option<End>,
 }
@@ -58,7 +60,7 @@ impl Ctx<'_> {
         let from = self.store.owner(self.ns, key, head.id).ok_or(Refused::Key)?;
         head.id = self.shared.part_owner();
         let to = self.store.owner(target.ns, args.get(target.key), head.id).ok_or(Refused::Key)?;
-        self.go(Copy { head, from, to, parts, at: 0, target, end: Some(end) }, args);
+        self.go(Copy { head, from, to, parts, at: 0, seen: 0, target, end: Some(end) }, args);
         Ok(())
     }
 }
@@ -77,6 +79,16 @@ impl Copy {
         while let Some(number) = self.parts.get(self.at) {
             self.part(ctx, *number)?;
             self.at += 1;
+            if ctx.is_over() {
+                return Ok(false);
+            }
+        }
+        while let Some(number) = self.parts.get(self.seen) {
+            // Read, so that it counts as young again.
+            if ctx.store.get(PARTS, &self.to.part(*number), ctx.now).is_none() {
+                return Err(PutError::Full);
+            }
+            self.seen += 1;
             if ctx.is_over() {
                 return Ok(false);
             }

@@ -101,10 +101,7 @@ impl Coll<'_> {
 }
 
 /// A run with changes in it, the number of its items, and whether they are all behind the others.
-fn merged(
-    found: &Found,
-    changes: &[(Vec<u8>, Option<Vec<u8>>)],
-) -> Outcome<(Vec<u8>, u64, bool)> {
+fn merged(found: &Found, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Outcome<(Vec<u8>, u64, bool)> {
     let run = found.run.whole();
     let (mut bytes, mut count, mut at_end) = (Vec::with_capacity(run.len() + 256), 0, true);
     let mut changes = changes.iter().peekable();

@@ -5,7 +5,10 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-use larder_proto::resp::Args;
+use larder_proto::resp::{
+    Args,
+    table::{self, flag},
+};
 
 use super::super::super::{
     ctx::Ctx,
@@ -13,6 +16,7 @@ use super::super::super::{
 };
 use super::super::Run;
 use super::super::errors::{Outcome, Refused};
+use crate::clock::Ms;
 
 /// Items between two checks of the clock, and their bytes: at least one item is taken.
 pub(in super::super) const ITEMS: usize = 64;
@@ -87,6 +91,8 @@ impl<K: Send + 'static, V: Send + 'static> Drop for SlowMap<K, V> {
 pub(in super::super) struct Steps<S> {
     /// Start of the answer.
     from: usize,
+    /// The time for all steps: what expires meanwhile is there until the command ends.
+    now: Ms,
     again: Run,
     state: S,
     step: fn(&mut Ctx<'_>, &Args<'_>, &mut S) -> Outcome<bool>,
@@ -94,12 +100,22 @@ pub(in super::super) struct Steps<S> {
 
 impl<S> Job for Steps<S> {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        ctx.now = self.now;
         loop {
             match (self.step)(ctx, args, &mut self.state) {
                 Ok(true) => return Progress::Done,
-                Ok(false) if ctx.overflows() => return Progress::Done,
-                Ok(false) if ctx.is_over() => return Progress::Again,
-                Ok(false) => {}
+                Ok(false) => {
+                    if ctx.overflows() {
+                        // A write does not stop in the middle, whoever reads its answer.
+                        if !is_write(args) {
+                            return Progress::Done;
+                        }
+                        ctx.out.scratch().truncate(self.from);
+                    }
+                    if ctx.is_over() {
+                        return Progress::Again;
+                    }
+                }
                 Err(error) => {
                     ctx.out.scratch().truncate(self.from);
                     match error {
@@ -111,6 +127,11 @@ impl<S> Job for Steps<S> {
             }
         }
     }
+}
+
+#[cold]
+fn is_write(args: &Args<'_>) -> bool {
+    table::find(args.get(0)).is_some_and(|command| command.has(flag::WRITE))
 }
 
 impl Ctx<'_> {
@@ -135,6 +156,6 @@ impl Ctx<'_> {
         state: S,
         step: fn(&mut Ctx<'_>, &Args<'_>, &mut S) -> Outcome<bool>,
     ) {
-        self.go(Steps { from, again, state, step }, args);
+        self.go(Steps { from, now: self.now, again, state, step }, args);
     }
 }

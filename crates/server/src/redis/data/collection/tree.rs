@@ -17,8 +17,10 @@ const SMALL: usize = RUN / 4;
 const JOINED: usize = RUN / 4 * 3;
 /// Most bytes of a node, and of the root.
 const NODE: usize = 2000;
-/// Most levels of a tree: more than memory has room for.
-const LEVELS: u8 = 12;
+/// Most levels of a tree: more than memory has room for, with two children to a node.
+const LEVELS: u8 = 40;
+/// Fewest children of a node but the last of several: their separators may be long.
+const CHILDREN: usize = 2;
 
 /// Where to look in a tree.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +113,10 @@ impl Coll<'_> {
 
     /// The separator of a found run.
     pub(super) fn separator_of(&self, found: &Found) -> Outcome<Vec<u8>> {
-        found.path.last().map_or_else(|| Ok(Vec::new()), |step| separator_at(&step.node, step.start))
+        found
+            .path
+            .last()
+            .map_or_else(|| Ok(Vec::new()), |step| separator_at(&step.node, step.start))
     }
 
     /// Replaces a found run by these runs.
@@ -196,7 +201,9 @@ impl Coll<'_> {
 
     /// Divides or lowers a root that has become too large or too small.
     fn settle_root(&mut self, tree: Tree) -> Outcome {
-        while self.root(tree).bytes.len() > NODE {
+        while self.root(tree).bytes.len() > NODE
+            && Node(&self.root(tree).bytes).children().count() >= 2 * CHILDREN
+        {
             let node = std::mem::take(&mut self.root(tree).bytes);
             let children = self.put_nodes(&node, &[])?;
             let root = self.root(tree);
@@ -305,15 +312,16 @@ impl Coll<'_> {
             return Ok(Vec::new());
         }
         let aim = node.len() / node.len().div_ceil(NODE) + 1;
-        let (mut children, mut start, mut count) = (Vec::new(), 0, 0);
+        let (mut children, mut start, mut count, mut own) = (Vec::new(), 0, 0, 0);
         let mut separator = first.to_vec();
         for child in Node(node).children() {
             let child = child?;
-            count += child.count;
-            if child.end - start >= aim || child.end == node.len() {
+            (count, own) = (count + child.count, own + 1);
+            let is_full = child.end - start >= aim && own >= CHILDREN;
+            if is_full || child.end == node.len() {
                 let part = self.put_part(&node[start..child.end])?;
                 push_child(&mut children, count, part, &separator);
-                (start, count) = (child.end, 0);
+                (start, count, own) = (child.end, 0, 0);
                 separator = separator_at(node, start)?;
             }
         }

@@ -116,8 +116,7 @@ fn limited(trim: Option<Trim>, limit: Option<u64>, adds: bool) -> Outcome<Option
     Ok(Some(Trim { limit, ..trim }))
 }
 
-const NOT_APPROXIMATE: &str =
-    "ERR syntax error, LIMIT cannot be used without the special ~ option";
+const NOT_APPROXIMATE: &str = "ERR syntax error, LIMIT cannot be used without the special ~ option";
 
 impl Coll<'_> {
     /// Removes entries of the first run. Returns their number, and whether more are to be removed.
@@ -340,8 +339,9 @@ fn set_id(
     ctx.retry(|ctx| {
         let mut stream = ctx.open(key, Kind::Stream)?.ok_or(NO_KEY)?;
         if stream.last_id()?.is_some_and(|last| id < last) {
-            return Err("ERR The ID specified in XSETID is smaller than the target stream top item"
-                .into());
+            return Err(
+                "ERR The ID specified in XSETID is smaller than the target stream top item".into(),
+            );
         }
         if stream.len() > 0 && added.is_some_and(|added| stream.len() > added) {
             return Err("ERR The entries_added specified in XSETID is smaller than the target \

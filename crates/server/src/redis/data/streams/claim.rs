@@ -71,9 +71,7 @@ impl Claiming<'_, '_> {
         own.pending += 1;
         let count = match (claim.retries, old) {
             (Some(retries), _) => retries,
-            (None, old) => {
-                old.map_or(1, |old| old.count).saturating_add(u64::from(!claim.just_id))
-            }
+            (None, old) => old.map_or(1, |old| old.count).saturating_add(u64::from(!claim.just_id)),
         };
         let pending = Pending { consumer: own.number, time: claim.time, count };
         self.stream.set_pending(number, id, old.map(|old| old.consumer), &pending);
@@ -188,8 +186,9 @@ impl Ids {
         let (mut time, mut at) = (None, self.at);
         while at < args.len() {
             let has_more = at + 1 < args.len();
-            let number =
-                |error: &'static str| -> Outcome<i64> { Ok(parse_i64(args.get(at + 1)).ok_or(error)?) };
+            let number = |error: &'static str| -> Outcome<i64> {
+                Ok(parse_i64(args.get(at + 1)).ok_or(error)?)
+            };
             if args.is(at, "FORCE") {
                 claim.force = true;
                 at += 1;

@@ -23,8 +23,8 @@ mod pending;
 mod range;
 mod read;
 
-pub(super) use deliver::serve;
 pub(in super::super) use deliver::Reading;
+pub(super) use deliver::serve;
 
 use larder_proto::resp::{
     Reply,
@@ -32,8 +32,8 @@ use larder_proto::resp::{
     table::Id,
 };
 
-use super::Run;
 use super::super::ctx::{Class, Ctx};
+use super::Run;
 use super::collection::Coll;
 use super::errors::Outcome;
 

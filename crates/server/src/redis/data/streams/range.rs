@@ -58,12 +58,7 @@ pub(in super::super) fn xrevrange(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-fn range(
-    ctx: &mut Ctx<'_>,
-    args: &Args<'_>,
-    again: super::super::Run,
-    backwards: bool,
-) -> Outcome {
+fn range(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::super::Run, backwards: bool) -> Outcome {
     let (start, end) = if backwards { (3, 2) } else { (2, 3) };
     let (start, end) = interval(args.get(start), args.get(end))?;
     let (mut count, mut at) = (None, 4);

@@ -141,7 +141,6 @@ enum Part {
 fn read(ctx: &mut Ctx<'_>, args: &Args<'_>, grouped: bool) -> Outcome {
     let outcome = begin(ctx, args, grouped);
     let Ok(Some(mut read)) = outcome else {
-        ctx.waits_no_more();
         return outcome.map(drop);
     };
     if !read.is_any(ctx, args)? {
@@ -340,7 +339,7 @@ impl Read {
                 Version::V3 => Reply::new(&mut head, ctx.version).map(self.served),
             }
             ctx.out.scratch().splice(self.start..self.start, head);
-            return ctx.waits_no_more();
+            return;
         }
         let Some(deadline) = self.block else { return ctx.reply().null_array() };
         let mut reading = self.reading.clone();

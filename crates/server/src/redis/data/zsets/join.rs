@@ -65,10 +65,10 @@ fn join(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, how: How, target: Target
         let first = numbered + 1;
         let end = usize::try_from(number).ok().and_then(|number| number.checked_add(first));
         let end = end.filter(|end| *end <= args.len()).ok_or(SYNTAX)?;
-        let (join, lens) = Join::new(ctx, args, (Kind::SortedSet, how, target), first..end)?;
+        let join = Join::new(ctx, args, (Kind::SortedSet, how, target), first..end)?;
         let mut job = ZsetJoin { join, with_scores: false };
         job.options(args, end, how)?;
-        job.join.order(&lens);
+        job.join.order();
         ctx.steps(args, again, job, |ctx, args, job| {
             if !job.join.collect(ctx, args)? {
                 return Ok(false);
@@ -98,8 +98,8 @@ impl ZsetJoin {
             let left = args.len() - at;
             let weighs = how != How::Subtract;
             if weighs && left > self.join.sources.len() && args.is(at, "WEIGHTS") {
-                for (nth, (_, weight)) in self.join.sources.iter_mut().enumerate() {
-                    *weight = parse_score(args.get(at + 1 + nth))
+                for (nth, source) in self.join.sources.iter_mut().enumerate() {
+                    source.weight = parse_score(args.get(at + 1 + nth))
                         .ok_or("ERR weight value is not a float")?;
                 }
                 at += 1 + self.join.sources.len();
@@ -229,8 +229,10 @@ fn store_some(
     });
     if let Err(error) = done {
         // A part of the result must not pass for all.
-        ctx.store.delete(ctx.ns, key, ctx.now);
-        ctx.modified(Class::Generic, "del", key);
+        if *stored > 0 {
+            ctx.store.delete(ctx.ns, key, ctx.now);
+            ctx.modified(Class::Generic, "del", key);
+        }
         return Err(error);
     }
     *stored += members.len() as u64;

@@ -192,7 +192,7 @@ pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.steps(args, zrem, (2, 0), |ctx, args, (at, removed)| {
         let key = args.get(1);
         let some = portion(args, *at, ITEMS);
-        let (more, is_gone) = ctx.retry(|ctx| {
+        let done = ctx.retry(|ctx| {
             let Some(mut set) = ctx.open(key, Kind::SortedSet)? else {
                 return Ok(Some((0, false)));
             };
@@ -208,7 +208,17 @@ pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                 return Ok(Some((0, false)));
             }
             Ok(set.commit(ctx)?.map(|()| (more, is_gone)))
-        })?;
+        });
+        let (more, is_gone) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // What was removed before is gone.
+                if *removed > 0 {
+                    ctx.modified(Class::SortedSet, "zrem", key);
+                }
+                return Err(error);
+            }
+        };
         (*at, *removed) = (*at + some, *removed + more);
         if *at < args.len() && !is_gone {
             return Ok(false);
@@ -250,7 +260,10 @@ pub(super) fn zscore(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// ZMSCORE key member [member ...]
 pub(super) fn zmscore(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.steps(args, zmscore, 2, |ctx, args, at| {
-        let set = ctx.open_to_read(args.get(1), Kind::SortedSet)?;
+        let set = match *at {
+            2 => ctx.open_to_read(args.get(1), Kind::SortedSet)?,
+            _ => ctx.open(args.get(1), Kind::SortedSet)?,
+        };
         if *at == 2 {
             ctx.reply().array(args.len() - 2);
         }

@@ -294,9 +294,10 @@ pub(in super::super) fn zrangestore(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let held = Held::new(&ctx.conn.known.client.holder, Place::Heap);
         let job = (positions, Ranked::default(), (held, 0));
         ctx.steps(args, zrangestore, job, |ctx, args, (positions, members, (held, charged))| {
-            if !positions.is_empty()
-                && let Some(set) = ctx.open(args.get(2), Kind::SortedSet)?
-            {
+            if !positions.is_empty() {
+                let Some(set) = ctx.open(args.get(2), Kind::SortedSet)? else {
+                    return Err(Refused::Lost);
+                };
                 let (mut at, mut bytes) = (positions.start, 0);
                 let end = positions.end.min(at + ITEMS as u64);
                 set.each(Tree::Main, at, &mut |item| {
