@@ -107,6 +107,7 @@ fn heading(section: Section) -> &'static str {
         Section::Admin => "`[admin]`",
         Section::Disk => "`[disk]`",
         Section::Remote => "`[remote]`",
+        Section::Publish => "`[publish]`",
         Section::Debug => "`debug` of a site",
         Section::Tracing => "`[tracing]`",
         Section::App => "Applications: `[[app]]`",
@@ -146,6 +147,10 @@ fn about(section: Section) -> &'static str {
         Section::Disk => {
             "Pages on disk, found again after any restart; [operations.md](operations.md) has a \
              chapter. `larder serve --disk /var/cache/larder --disk-size 20GiB` needs no file."
+        }
+        Section::Publish => {
+            "Objects that programs set by memcached or Redis are served as pages; \
+             [publish.md](publish.md)."
         }
         other => about_others(other),
     }

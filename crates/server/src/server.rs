@@ -41,6 +41,7 @@ use crate::{
         listen::Address,
     },
     redis, remote, request,
+    request::object_pages::ObjectPages,
     room::Room,
     settings::{AdminSettings, Certificate, PARTS, Settings},
     trace::Tracing,
@@ -407,7 +408,9 @@ impl Faces {
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
             let (random, logger) = ([random(), random()], logger.clone());
             let tiers = (disk, remote);
-            let shared = request::pages::Shared::new(random, logger, tracing, tiers, room.clone());
+            let objects = ObjectPages::new(settings);
+            let shared =
+                request::pages::Shared::new(random, logger, tracing, tiers, objects, room.clone());
             if settings.admin.is_some() || settings.control.is_some() {
                 let _ = shared.live.set(Arc::default());
             }

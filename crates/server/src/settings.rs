@@ -36,6 +36,7 @@ mod objects;
 mod origin;
 mod patterns;
 mod permission;
+mod publish;
 mod rate;
 mod remote;
 mod rules;
@@ -64,6 +65,7 @@ pub use objects::{
 pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
+pub use publish::{ObjectSpace, PublishSettings};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
@@ -107,6 +109,8 @@ pub struct Settings {
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
+    /// Objects that are served as pages; None: no object is.
+    pub publish: Option<PublishSettings>,
 }
 
 /// A user of the system.

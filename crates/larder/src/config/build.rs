@@ -20,6 +20,7 @@ use super::{
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},
+    publish,
     reader::Values,
     remote, tracing,
 };
@@ -60,6 +61,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         http.listen.clear();
     }
     acme::acme(root, directory, &sites, &http.listen, https.as_mut(), report);
+    let publish = publish::publish(root, memcached.as_ref(), redis.as_ref(), report);
     let settings = Settings {
         memory,
         identity: identity::identity(root, report),
@@ -72,6 +74,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         access_log: access_log(&http_values, directory),
         pages: objects::share(&http_values, report),
         memcached,
+        publish,
         redis,
         admin: admin::admin(root, directory, report),
         disk: disk::disk(root, directory),

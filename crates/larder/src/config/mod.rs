@@ -24,6 +24,7 @@ mod origin;
 mod policy;
 pub(crate) mod presets;
 pub(crate) mod problem;
+mod publish;
 pub(crate) mod reader;
 mod remote;
 mod tls_files;

@@ -85,6 +85,7 @@ pub(crate) fn only(
         disk: None,
         remote: None,
         tracing: None,
+        publish: None,
     })
 }
 

@@ -12,6 +12,7 @@ mod http;
 mod https;
 mod objects;
 mod origin;
+mod publish;
 mod remote;
 mod site;
 mod tracing;
@@ -24,6 +25,7 @@ use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
 use origin::{HEALTH, ORIGIN};
+use publish::PUBLISH;
 use remote::REMOTE;
 use site::{DEBUG, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
@@ -57,6 +59,8 @@ pub(crate) enum Section {
     Disk,
     /// `[remote]`
     Remote,
+    /// `[publish]`
+    Publish,
     /// `[tracing]`
     Tracing,
     /// `[[app]]`
@@ -83,7 +87,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 23] = [
+    pub(crate) const DOCUMENTED: [Section; 24] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -106,6 +110,7 @@ impl Section {
         Section::Admin,
         Section::Disk,
         Section::Remote,
+        Section::Publish,
         Section::Tracing,
     ];
 
@@ -125,6 +130,7 @@ impl Section {
             Section::Admin => "[admin]",
             Section::Disk => "[disk]",
             Section::Remote => "[remote]",
+            Section::Publish => "[publish]",
             Section::Tracing => "[tracing]",
             Section::App => "[[app]]",
             Section::AppLimits => "[app.limits]",
@@ -155,6 +161,7 @@ impl Section {
             Section::Admin => (ADMIN, &[]),
             Section::Disk => (DISK, &[]),
             Section::Remote => (REMOTE, &[]),
+            Section::Publish => (PUBLISH, &[]),
             Section::Tracing => (TRACING, &[]),
             Section::App => (APP, &[]),
             Section::AppLimits => (APP_LIMITS, &[]),
@@ -375,6 +382,13 @@ const ROOT: &[Opt] = &[
         "",
         "Servers that share the pages of several Larders. Absent: pages are in this Larder's \
          memory only.",
+    ),
+    opt(
+        "publish",
+        Kind::Table(Section::Publish, None),
+        "",
+        "Objects that memcached or Redis clients set and that are served as pages. Absent: no \
+         object is a page.",
     ),
     opt(
         "admin",

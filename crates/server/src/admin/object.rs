@@ -28,10 +28,12 @@ use super::{
     answer::{self, Refused},
     measured::params,
     page_url::PageUrl,
-    pages::PUBLISHED,
     walk,
 };
-use crate::{clock::Ms, page::lookup::PAGES};
+use crate::{
+    clock::Ms,
+    page::{lookup::PAGES, published::PUBLISHED},
+};
 
 /// The most variants of a page in an answer.
 const VARIANTS: usize = 100;

@@ -18,11 +18,14 @@ use super::{
     measured::params,
     object::{self, Freshness},
     page_url::{PageUrl, site_name, url_of},
-    pages::PUBLISHED,
     walk::{self, Bookmark},
 };
 use crate::page::head;
-use crate::{clock::Ms, page::lookup::PAGES, settings::Settings};
+use crate::{
+    clock::Ms,
+    page::{lookup::PAGES, published::PUBLISHED},
+    settings::Settings,
+};
 
 /// Approximate limit of objects in one answer.
 const MOST: usize = 1000;

@@ -13,9 +13,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use larder_proto::{
-    http::{CacheControl, Fields, Header, date, key},
-    page::{Meta, PageFlags, Verify, view},
-    rules::{Lifetime, ResponseFacts, compress, strip},
+    http::key,
+    page::{Verify, view},
 };
 use larder_store::{EntryInfo, MAX_TAGS, PutError};
 use serde::Deserialize;
@@ -34,16 +33,17 @@ use crate::{
         walk::{self, Bookmark},
     },
     clock::Ms,
-    page::{ban, lookup::PAGES, writer::PageDraft},
+    page::{
+        ban,
+        lookup::PAGES,
+        published::{Line, PUBLISHED, Published, complete},
+        writer::PageDraft,
+    },
     settings::RequestView,
 };
 
-/// The mark of a published page, in the client bits of its entry; fetched pages have 0.
-pub(super) const PUBLISHED: u32 = 1;
 /// Uploads at the same time: each body is in memory until it is stored.
 pub(super) const UPLOADS: usize = 4;
-/// The longest lifetime in HTTP (RFC 9111 section 1.2.2).
-const FOREVER: u32 = i32::MAX as u32;
 /// Longest tag, as for origins.
 const TAG: usize = 1024;
 
@@ -167,82 +167,37 @@ fn draft(
             "the site's rules pass requests for this URL: a page there would never be served";
         return Err(Refused::new(StatusCode::CONFLICT, "passed", message));
     }
-    let lines = lines(headers, plain, body, now)?;
-    let list: Vec<Header<'_>> =
-        lines.iter().map(|(name, value)| Header { name, value: value.as_slice() }).collect();
-    let fields = Fields::new(&list);
-    let control = CacheControl::parse(fields.all("cache-control"));
-    let limit = ttl.or(control.s_maxage).or(control.max_age).filter(|seconds| *seconds > 0);
-    let facts = ResponseFacts { status: 200, fields, request_time: now, response_time: now };
-    let lifetime = Lifetime {
-        freshness: limit.unwrap_or(FOREVER).min(FOREVER),
-        initial_age: 0,
-        swr: 0,
-        sie: 0,
-        // A browser's reload must not ask the origin for a page that it does not have.
-        flags: PageFlags::IMMUTABLE,
-        date: now / 1000,
-        last_modified: fields.get("last-modified").and_then(|value| date::parse(value, now / 1000)),
-        partial: None,
-    };
-    let stored = strip::stored_head(&facts, "OK", &policy.cache);
-    let flags = PageFlags::IMMUTABLE
-        .with_if(PageFlags::COMPRESSIBLE, compress::compressible(&facts, &policy.cache));
-    Ok(PageDraft {
+    let mut lines = lines(headers)?;
+    complete(&mut lines, plain, body, now);
+    let published = Published {
         key: place.key(),
-        meta: Meta { flags, ..lifetime.meta(&facts) },
-        head: stored.head,
-        withheld: stored.withheld,
-        etag: fields.get("etag").map(<[u8]>::to_vec),
-        vary: Vec::new(),
+        policy: &policy,
+        site: &place.site.name,
+        status: 200,
+        reason: "OK",
+        lines: &lines,
+        ttl,
         tags: tags.iter().map(|tag| Box::from(*tag)).collect(),
-        site: place.site.name.clone(),
-        length: Some(body.len() as u64),
-        expires: limit.map(|seconds| now + 1000 * u64::from(seconds)),
-        flags: PUBLISHED,
-    })
+        length: body.len() as u64,
+        mark: PUBLISHED,
+    };
+    Ok(published.draft(now))
 }
 
-/// The page's fields: those of the request, and those that every page has.
-fn lines(
-    headers: &HeaderMap,
-    path: &str,
-    body: &[u8],
-    now: Ms,
-) -> Result<Vec<(String, Vec<u8>)>, Refused> {
+/// The fields that the request gives the page.
+fn lines(headers: &HeaderMap) -> Result<Vec<Line>, Refused> {
     if headers.contains_key(header::VARY) {
         return Err(Refused::bad(
             "bad_header",
             "a published page is the same for everybody: it has no Vary",
         ));
     }
-    let mut out: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut out = Vec::new();
     for name in &KEPT {
         let values = headers.get_all(name).iter();
         out.extend(values.map(|value| (name.as_str().to_owned(), value.as_bytes().to_vec())));
     }
-    let has = |out: &[(String, Vec<u8>)], name: &str| out.iter().any(|(held, _)| held == name);
-    if !has(&out, "content-type") {
-        out.insert(0, ("content-type".to_owned(), type_of(path).into_bytes()));
-    }
-    if !has(&out, "last-modified") {
-        out.push(("last-modified".to_owned(), date::format(now / 1000).to_vec()));
-    }
-    if !has(&out, "etag") {
-        let hash = rapidhash::v3::rapidhash_v3(body);
-        out.push(("etag".to_owned(), format!("\"{:x}-{hash:016x}\"", body.len()).into_bytes()));
-    }
     Ok(out)
-}
-
-/// The type by the extension of the path; without one, HTML.
-fn type_of(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let Some((_, extension)) = name.rsplit_once('.') else {
-        return "text/html; charset=utf-8".to_owned();
-    };
-    let guess = mime_guess::from_ext(extension).first_or_octet_stream();
-    if guess.type_() == "text" { format!("{guess}; charset=utf-8") } else { guess.to_string() }
 }
 
 #[derive(Deserialize)]
@@ -327,20 +282,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_come_from_extensions() {
-        for (path, expected) in [
-            ("/a.css", "text/css; charset=utf-8"),
-            ("/x/a.b.PNG", "image/png"),
-            ("/a.json", "application/json"),
-            ("/", "text/html; charset=utf-8"),
-            ("/wiki/Main_Page", "text/html; charset=utf-8"),
-            ("/a.unheard-of", "application/octet-stream"),
-        ] {
-            assert_eq!(type_of(path), expected, "{path}");
-        }
-    }
-
-    #[test]
     fn nothing_of_the_publisher_becomes_the_pages() {
         let mut headers = HeaderMap::new();
         for name in
@@ -349,11 +290,12 @@ mod tests {
             headers.insert(name, "secret".parse().expect("a value"));
         }
         headers.insert("content-language", "de".parse().expect("a value"));
-        let lines = lines(&headers, "/a.txt", b"body", 0).expect("lines");
+        let mut lines = lines(&headers).expect("lines");
+        complete(&mut lines, "/a.txt", b"body", 0);
         let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["content-type", "content-language", "last-modified", "etag"]);
         headers.insert("vary", "cookie".parse().expect("a value"));
-        assert!(super::lines(&headers, "/", b"", 0).is_err());
+        assert!(super::lines(&headers).is_err());
     }
 
     #[test]

@@ -116,6 +116,7 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
         return Now::later(Ok(route), None);
     }
     let now = exchange.request.pages.clock.at(exchange.request.since);
+    exchange.request.settle_object(&route, now);
     let looked = look(
         exchange.request.pages.store,
         &route.key,
@@ -429,6 +430,7 @@ pub(super) fn stored_on_error(
     failure: &Failure,
 ) -> OnError {
     let (now, view) = (request.now(), request.view());
+    request.settle_object(route, now);
     let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
     let Found::Page(held) = looked.found else { return OnError::Fail(failure.status) };
     if stale_on_error(&held.meta, &route.policy.cache, &view, now, failure.cause) {

@@ -55,6 +55,7 @@ impl Lookups {
         route: &Route<'_>,
     ) -> (Step, Option<Vec<u8>>) {
         let now = request.now();
+        request.settle_object(route, now);
         let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
         if request.head.known.larder_debug().is_some() {
             debug::note(request, route, &looked, now);

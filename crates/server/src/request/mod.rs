@@ -4,6 +4,7 @@
 pub(crate) mod errors;
 pub(crate) mod journal;
 pub(crate) mod limits;
+pub(crate) mod object_pages;
 pub(crate) mod pages;
 pub(crate) mod part;
 pub(crate) mod purge;

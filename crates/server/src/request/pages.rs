@@ -28,6 +28,7 @@ use crate::{
     request::{
         errors::Errors,
         limits::Limits,
+        object_pages::ObjectPages,
         purge::{self, Purger, Tiers},
         stalls::Stalls,
     },
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) disk: Option<Arc<Tier>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,
+    /// Objects that are served as pages.
+    pub(crate) object_pages: Option<ObjectPages>,
     /// The first port of HTTPS; 0: it is not served.
     pub(crate) https_port: AtomicU16,
     /// Open challenges of ACME.
@@ -90,6 +93,7 @@ impl Shared {
         logger: Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
         (disk, remote): (Option<Arc<Tier>>, Option<Arc<remote::Shared>>),
+        object_pages: Option<ObjectPages>,
         room: Arc<Room>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -111,6 +115,7 @@ impl Shared {
             live: OnceLock::new(),
             disk,
             remote,
+            object_pages,
             https_port: AtomicU16::new(0),
             acme: Arc::default(),
             compressor: Compressor::default(),
@@ -120,7 +125,11 @@ impl Shared {
 
     /// The tiers that a purge has to reach.
     pub(crate) fn tiers(&self) -> Tiers<'_> {
-        Tiers { disk: self.disk.as_deref(), fleet: self.remote.as_deref() }
+        Tiers {
+            disk: self.disk.as_deref(),
+            fleet: self.remote.as_deref(),
+            objects: self.object_pages.as_ref(),
+        }
     }
 
     /// A record in memory took the place of the one on the disk, if there is one.
@@ -168,6 +177,8 @@ pub(crate) struct Config {
     /// Some requests are answered before they are routed: challenges of ACME, those that are sent
     /// to HTTPS, or those of clients without the certificate that their site asks for.
     pub(crate) looks_first: bool,
+    /// Some pages are objects: their lookups look at these first.
+    pub(crate) has_object_pages: bool,
     /// Where its sites are counted.
     pub(crate) counted: Sites,
     origins: Vec<(Arc<OriginGroup>, Rc<Group>)>,
@@ -216,6 +227,7 @@ impl Config {
             http3,
             alt_svc,
             looks_first,
+            has_object_pages: shared.object_pages.is_some(),
             counted,
             settings,
             origins,

@@ -11,14 +11,15 @@ use larder_proto::{
     http::key::{self, KeyParts},
     page::{Kind, PageView, Verify, view},
 };
-use larder_store::{Cursor, EntryInfo, Keep};
+use larder_store::{Cursor, EntryInfo, Keep, Namespace};
 
 use crate::page::tags::{site_tag, url_tag};
+use crate::request::object_pages::ObjectPages;
 pub(crate) use crate::request::purge_history::History;
 use crate::{
     clock::Ms,
     disk::{self, Means, Tier},
-    page::{ban::Ban, lookup::PAGES, variant::Marker, writer::PageWriter},
+    page::{ban::Ban, lookup::PAGES, published::OBJECT, variant::Marker, writer::PageWriter},
     remote::{self, Begun, Journalled, journal::What},
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct Tiers<'f> {
     pub(crate) disk: Option<&'f Tier>,
     /// None where other Larders know of the purge already.
     pub(crate) fleet: Option<&'f remote::Shared>,
+    /// Objects that are pages: a purge of the page deletes the object.
+    pub(crate) objects: Option<&'f ObjectPages>,
 }
 
 /// A purge that has begun in the tiers.
@@ -116,7 +119,7 @@ impl<'f> Purger<'f> {
     where
         'f: 'p,
     {
-        let Tiers { disk, fleet } = self.tiers;
+        let Tiers { disk, fleet, .. } = self.tiers;
         Purging {
             disk: disk.map(|disk| disk.begin(means, self.now)),
             fleet: fleet.map(|fleet| fleet.begin(what(), self.soft, self.now)),
@@ -156,11 +159,32 @@ impl<'f> Purger<'f> {
     async fn own_page(&self, keys: &[Vec<u8>]) -> bool {
         let mut found = false;
         for key in keys {
+            found |= self.delete_object(key);
             self.pages.flights.purge(|primary| key::url_key(primary) == key, self.soft);
             found |= self.key(key);
             found |= self.tagged(&url_tag(key)).await > 0;
         }
         found
+    }
+
+    /// Deletes the object that is this page: else the next request would make it again. Before the
+    /// page is taken out.
+    fn delete_object(&self, page: &[u8]) -> bool {
+        let objects = self.tiers.objects;
+        objects.is_some_and(|objects| objects.delete(self.pages.store, page, self.now))
+    }
+
+    /// Deletes the objects that `meant` says of their key and flags. Returns their number.
+    async fn delete_objects(&self, meant: impl Fn(&ObjectPages, &[u8], u32) -> bool) -> u64 {
+        let Some(objects) = self.tiers.objects else { return 0 };
+        let mut deleted = 0;
+        self.walk(objects.namespace(), |key, info| {
+            let means = meant(objects, key, info.flags);
+            deleted += u64::from(means);
+            if means { Keep::Delete } else { Keep::Keep }
+        })
+        .await;
+        deleted
     }
 
     fn key(&self, primary: &[u8]) -> bool {
@@ -191,10 +215,16 @@ impl<'f> Purger<'f> {
         let means = Means::Prefix(host, port, path_and_query);
         let begun = self.begin(means, || What::prefix(&wanted));
         self.pages.flights.purge(meant, self.soft);
+        let objects =
+            self.delete_objects(|objects, key, flags| objects.is_below(key, flags, &wanted)).await;
         let (mut pages, mut variants) = (0, 0);
-        self.walk(|key, info| {
+        self.walk(PAGES, |key, info| {
             if !meant(key) || (self.soft && info.stale) {
-                return false;
+                return Keep::Keep;
+            }
+            // Its object was counted.
+            if info.flags == OBJECT {
+                return Keep::Delete;
             }
             // A page with variants is one page, however many they are.
             match key::parse_variant_key(key) {
@@ -204,11 +234,11 @@ impl<'f> Purger<'f> {
                 }
                 Some(_) => variants += 1,
             }
-            true
+            self.taken()
         })
         .await;
         begun.done();
-        if pages > 0 { pages } else { variants }
+        objects + if pages > 0 { pages } else { variants }
     }
 
     /// Every page of the site with one of these tags. In steps.
@@ -252,7 +282,8 @@ impl<'f> Purger<'f> {
     /// Every stored response, here and on the disk.
     pub(crate) async fn everything(&self) -> u64 {
         let begun = self.tiers.disk.map(|disk| disk.begin(Means::All, self.now));
-        let purged = self.matching(|_| true, |_, _, _| true).await;
+        let purged = self.delete_objects(ObjectPages::is_any).await;
+        let purged = purged + self.matching(|_| true, |_, _, _| true).await;
         drop(begun);
         purged
     }
@@ -269,18 +300,23 @@ impl<'f> Purger<'f> {
             .flights
             .purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)), self.soft);
         let mut purged = 0;
-        self.walk(|key, info| {
-            let Some(parts) = key::parse_key(key).filter(|parts| may(parts)) else { return false };
-            let Some(entry) = self.pages.store.peek(PAGES, key, self.now) else { return false };
-            let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
+        self.walk(PAGES, |key, info| {
+            let stay = Keep::Keep;
+            let Some(parts) = key::parse_key(key).filter(|parts| may(parts)) else { return stay };
+            let Some(entry) = self.pages.store.peek(PAGES, key, self.now) else { return stay };
+            let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return stay };
             let meant = page.meta.kind == Kind::Page
                 && !(self.soft && info.stale)
                 && matches(&parts, info, &page);
-            purged += u64::from(meant);
-            if meant {
-                self.forget_in_fleet(key);
+            if !meant {
+                return stay;
             }
-            meant
+            purged += 1;
+            self.forget_in_fleet(key);
+            if info.flags == OBJECT {
+                self.delete_object(key);
+            }
+            self.taken()
         })
         .await;
         purged
@@ -294,18 +330,17 @@ impl<'f> Purger<'f> {
         }
     }
 
-    /// Takes out what `meant` says, or marks it; looks at other tasks between steps.
-    async fn walk(&self, mut meant: impl FnMut(&[u8], &EntryInfo) -> bool) {
+    /// The fate of an entry that is purged.
+    fn taken(&self) -> Keep {
+        if self.soft { Keep::Stale } else { Keep::Delete }
+    }
+
+    /// Shows all entries of a namespace to `keep`; looks at other tasks between steps.
+    async fn walk(&self, ns: Namespace, mut keep: impl FnMut(&[u8], &EntryInfo) -> Keep) {
         let (mut cursor, mut entries) = (Some(Cursor::START), 1);
         while let Some(at) = cursor {
             let began = self.pages.clock.micros();
-            cursor = self.pages.store.scan(PAGES, at, entries, &mut |key, info| match meant(
-                key, info,
-            ) {
-                false => Keep::Keep,
-                true if self.soft => Keep::Stale,
-                true => Keep::Delete,
-            });
+            cursor = self.pages.store.scan(ns, at, entries, &mut keep);
             // An expression may take long to compare.
             let slow = self.pages.clock.micros() >= began + SCAN_TIME;
             entries = if slow { (entries / 4).max(1) } else { (entries * 2).min(SCAN_STEP) };

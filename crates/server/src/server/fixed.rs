@@ -31,6 +31,7 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         ("disk.path and disk.size", disk_place(new) != disk_place(old)),
         ("disk.patience and disk.write_limit", new.disk != old.disk),
         ("remote", new.remote != old.remote),
+        ("publish", new.publish != old.publish),
     ];
     match (&old.memcached, &new.memcached) {
         (None, None) => {}

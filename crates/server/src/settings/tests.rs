@@ -22,6 +22,7 @@ impl Settings {
             identity: None,
             remote: None,
             tracing: None,
+            publish: None,
         }
     }
 }

@@ -119,6 +119,7 @@ fn from_memory(text: &Rc<Text>, request: &PartRequest, wanted: &Wanted) -> Resul
         }
         overrule(text, request, &mut route, wanted);
         let (view, now) = (request.view(), request.now());
+        request.settle_object(&route, now);
         let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
         match step(request, &route, looked, now) {
             Step::Serve(held, served) => {
