@@ -12,6 +12,7 @@ mod hashes;
 mod id;
 mod keys;
 mod lists;
+mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -104,13 +105,14 @@ macro_rules! commands {
 use commands;
 
 /// The tables, in the order COMMAND lists them.
-static GROUPS: [&[Command]; 9] = [
+static GROUPS: [&[Command]; 10] = [
     strings::COMMANDS,
     hashes::COMMANDS,
     lists::COMMANDS,
     sets::COMMANDS,
     sorted_sets::COMMANDS,
     sorting::COMMANDS,
+    scripting::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
