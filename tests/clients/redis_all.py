@@ -129,6 +129,24 @@ other.set("a", "of 3")
 assert r.get("a") == "3" and other.get("a") == "of 3" and other.dbsize() == 1
 assert other.flushdb() and other.dbsize() == 0 and r.dbsize() > 500
 
+# Scripts: registered ones are sent by their sum, and with their text where that is unknown.
+r.script_flush()
+add = r.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+assert add(keys=["script:n"], args=[5]) == 5 and add(keys=["script:n"], args=[2]) == 7
+assert r.script_exists(add.sha) == [True]
+with r.pipeline() as pipe:
+    pipe.set("script:a", "x")
+    add(keys=["script:n"], args=[1], client=pipe)
+    pipe.get("script:n")
+    assert pipe.execute()[1:] == [8, "8"]
+assert r.eval("return cjson.encode({KEYS[1], tonumber(ARGV[1])})", 1, "k", 2) == '["k",2]'
+try:
+    r.eval("return redis.call('INCR', KEYS[1])", 1, "script:a")
+    raise AssertionError("a string is no number")
+except redis.ResponseError as error:
+    assert "not an integer" in str(error), error
+r.delete("script:n", "script:a")
+
 # A lock, as redis-py makes it: taken with SET NX PX, let go with a script.
 lock = r.lock("lock", timeout=10)
 assert lock.acquire(blocking=False)

@@ -59,6 +59,7 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/larder/",
     "crates/metrics/",
     "crates/proto/",
+    "crates/script/",
     "crates/server/src/access_log/",
     "crates/server/src/acme.rs",
     "crates/server/src/admin/",

@@ -187,7 +187,7 @@ impl Clients {
     }
 
     /// Where what they hold is counted.
-    pub(crate) fn room(&self) -> &Room {
+    pub(crate) fn room(&self) -> &Arc<Room> {
         &self.room
     }
 

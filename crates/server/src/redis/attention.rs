@@ -18,6 +18,8 @@ pub(crate) const PAUSE: u32 = 1 << 4;
 
 /// A client waits in a blocking command.
 pub(crate) const WAITING: u32 = 1 << 5;
+/// A script runs for long (`lua-time-limit`).
+pub(crate) const LONG_SCRIPT: u32 = 1 << 6;
 
 /// Returns whether any flag of `who` is set.
 #[inline]

@@ -19,7 +19,7 @@ use super::{
     data, extra,
     job::{self, Begun, Progress, Running},
     locks::{Locks, Requester, StripeGuard, StripeGuards, WantedStripes},
-    monitor, multi, pause,
+    monitor, multi, pause, script,
     shared::Face,
     state::{Conn, gate},
     untold, waiting,
@@ -109,8 +109,16 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
         return true;
     }
+    if script::runs(found.command.id) && !face.machines.has_one() {
+        return false;
+    }
     let requester = Requester { client: &conn.known.client, now, ticket: Cell::new(conn.ticket) };
     let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &requester) else {
+        if attention::any(&face.shared, attention::LONG_SCRIPT) {
+            conn.ticket = 0;
+            refuse(face, conn, Some(found.command), script::BUSY, out);
+            return true;
+        }
         conn.ticket = requester.ticket.get();
         return false;
     };
@@ -263,7 +271,7 @@ fn lock<'a>(
     args: &Args<'_>,
     requester: &Requester<'_>,
 ) -> Option<Guard<'a>> {
-    if !command.has(flag::WRITE | flag::READONLY) {
+    if !command.has(flag::WRITE | flag::READONLY) && !script::runs(command.id) {
         return match command.id {
             Id::Exec => take(locks, &multi::wanted(conn), requester),
             _ => Some(Guard::None),
@@ -408,7 +416,8 @@ fn running_command(args: &Args<'_>) -> Option<&'static Command> {
 
 /// Adds a command's keys to the stripes of an operation.
 pub(crate) fn want(wanted: &mut WantedStripes, command: &Command, args: &Args<'_>) {
-    if !command.has(flag::WRITE | flag::READONLY) {
+    let is_script = script::runs(command.id);
+    if !command.has(flag::WRITE | flag::READONLY) && !is_script {
         return;
     }
     if command.has(flag::MOVABLEKEYS) {
@@ -424,8 +433,10 @@ pub(crate) fn want(wanted: &mut WantedStripes, command: &Command, args: &Args<'_
             wanted.key(args.get(place));
         }
     }
-    if command.has(flag::WRITE) {
+    if command.has(flag::WRITE) || (is_script && !command.has(flag::READONLY)) {
         wanted.writes();
+    }
+    if command.has(flag::WRITE) {
         if command.first == 0 && !command.has(flag::MOVABLEKEYS) {
             wanted.all();
         }

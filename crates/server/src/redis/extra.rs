@@ -7,7 +7,6 @@ use super::{
     admin,
     conn::client,
     ctx::Ctx,
-    data::scripts,
     dispatch::{Found, Handler},
 };
 
@@ -16,9 +15,6 @@ use super::{
 static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
-    // Like DEL: it takes the stripes of all its arguments, including the key's.
-    ("eval", "", 5, usize::MAX, scripts::eval, "del"),
-    ("evalsha", "", 3, usize::MAX, scripts::eval, "del"),
     ("module", "list", 2, 2, empty, "command"),
     ("acl", "genpass", 2, 3, admin::acl::generate, "acl"),
     ("acl", "log", 2, 3, admin::acl::log, "acl"),
@@ -37,11 +33,7 @@ pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
                 && (subcommand.is_empty() || args.is(1, subcommand))
                 && (*least..=*most).contains(&args.len())
         };
-    let (name, .., handler, counted) = EXTRA.iter().find(fits)?;
-    // Refused at once, not when a transaction runs.
-    if *name == "eval" && !scripts::knows(args) {
-        return None;
-    }
+    let (.., handler, counted) = EXTRA.iter().find(fits)?;
     Some(Found { command: table::find(counted.as_bytes())?, handler: *handler })
 }
 

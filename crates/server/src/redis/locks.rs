@@ -227,7 +227,7 @@ impl StripeGuards<'_> {
 }
 
 /// The stripes that an operation needs, collected before it takes them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WantedStripes {
     set: StripeSet,
     keys: usize,
@@ -269,7 +269,7 @@ impl WantedStripes {
 
     /// Returns whether no stripe is needed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys == 0
+        self.keys == 0 && !self.writes
     }
 }
 
@@ -296,6 +296,33 @@ impl Locks {
         let at = stripe(key);
         let guard = self.stripes[at].0.try_lock()?;
         (!guard.kept && guard.queue.is_empty()).then_some(StripeGuard { guard, at })
+    }
+
+    /// Takes and keeps the stripes that an operation wants and does not hold yet, if nobody has one
+    /// of them. `held` becomes the union. Err: somebody has one. The operation comes before those
+    /// in the queues, because they may wait for what it holds.
+    pub(crate) fn add(
+        &self,
+        shared: &Arc<Shared>,
+        held: &mut WantedStripes,
+        wanted: &WantedStripes,
+    ) -> Result<Option<KeptStripes>, ()> {
+        let mut missing = wanted.set.clone();
+        missing.0.iter_mut().zip(&held.set.0).for_each(|(word, held)| *word &= !held);
+        if missing.0 == [0; WORDS] {
+            return Ok(None);
+        }
+        let mut guards = Vec::new();
+        for at in missing.iter() {
+            let guard = self.stripes[at].0.try_lock().ok_or(())?;
+            if guard.kept {
+                return Err(());
+            }
+            guards.push(guard);
+        }
+        guards.iter_mut().for_each(|guard| guard.kept = true);
+        held.set.0.iter_mut().zip(&missing.0).for_each(|(word, added)| *word |= added);
+        Ok(Some(KeptStripes { shared: shared.clone(), set: missing, busy: false }))
     }
 
     /// Locks for a moment without a write of this key in progress.

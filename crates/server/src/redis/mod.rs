@@ -11,6 +11,7 @@
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
 //! | `job.rs` | commands in steps |
+//! | `script/` | Lua scripts |
 //! | `hub.rs`, `subscribers.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | messages between clients |
 //! | `untold.rs` | messages in delivery, in the steps after a command |
 //! | `waiting.rs` | clients in blocking commands |
@@ -39,6 +40,7 @@ mod names;
 mod notify;
 mod on_demand;
 mod pause;
+mod script;
 mod session;
 mod shared;
 mod slowlog;

@@ -81,6 +81,11 @@ pub(crate) fn is_secret(args: &Args<'_>, at: usize) -> bool {
     }
 }
 
+/// The address of the client, or `lua`.
+fn shown_source(conn: &Conn) -> String {
+    if conn.in_script { "lua".into() } else { shown_address(&conn.known.client) }
+}
+
 /// Reports an executed command to the monitors.
 #[cold]
 pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>) {
@@ -94,8 +99,7 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
     line.push(b'+');
     number::push_u64(&mut line, micros / 1_000_000);
     line.extend_from_slice(
-        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, shown_address(&conn.known.client))
-            .as_bytes(),
+        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, shown_source(conn)).as_bytes(),
     );
     for (at, arg) in args.from(0).enumerate() {
         if line.len() > LINE {

@@ -18,6 +18,7 @@ use super::{
     known::flag,
     locks::WantedStripes,
     on_demand::{OnDemand, static_default},
+    script,
     state::{Conn, ENTRY, gate},
     watched::Watch,
 };
@@ -180,12 +181,14 @@ pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 
 /// The stripes for the transaction's commands and its watched keys.
 pub(crate) fn wanted(conn: &Conn) -> WantedStripes {
+    if conn.multi.open && !conn.multi.failed { stripes(&conn.multi) } else { Default::default() }
+}
+
+fn stripes(multi: &Multi) -> WantedStripes {
     let mut wanted = WantedStripes::default();
-    if conn.multi.open && !conn.multi.failed {
-        conn.multi.watched.keys().for_each(|(_, key)| wanted.key(key));
-        for (found, owned) in &conn.multi.queue {
-            dispatch::want(&mut wanted, found.command, &owned.args());
-        }
+    multi.watched.keys().for_each(|(_, key)| wanted.key(key));
+    for (found, owned) in &multi.queue {
+        dispatch::want(&mut wanted, found.command, &owned.args());
     }
     wanted
 }
@@ -200,12 +203,16 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         && multi.watched.iter().any(|((ns, key), (seen, watch))| {
             look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
         });
+    if multi.any(|command| script::runs(command.id)) {
+        ctx.conn.exec_stripes = Some(Box::new(stripes(&multi)));
+    }
     // The watches end before the transaction's own writes.
     multi.watched.clear();
     let runs = !multi.failed && !changed;
     // Its commands are held until all of them have run.
     leave(ctx.conn, if runs { multi.bytes } else { 0 });
     if !runs {
+        ctx.conn.exec_stripes = None;
         // CLIENT CACHING before MULTI applied to the whole transaction.
         ctx.conn.end_caching();
         if changed {
@@ -270,7 +277,7 @@ impl Job for Exec {
         }
         ctx.conn.multi.bytes = 0;
         ctx.conn.hold();
-        ctx.conn.in_exec = false;
+        (ctx.conn.in_exec, ctx.conn.exec_stripes) = (false, None);
         ctx.conn.end_caching();
         // After an UNSUBSCRIBE nothing else sends the earlier messages.
         ctx.take_messages();

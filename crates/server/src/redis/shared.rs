@@ -38,6 +38,7 @@ use super::{
     monitor::Monitors,
     notify,
     pause::Pause,
+    script::{Machines, Scripts},
     session::Session,
     slowlog::Slowlog,
     stats::Baseline,
@@ -94,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) marks: RapidSecrets,
     /// Clients in blocking commands.
     pub(crate) waiting: Waiting,
+    pub(crate) scripts: Scripts,
 }
 
 impl Shared {
@@ -132,6 +134,7 @@ impl Shared {
             nonce: AtomicU64::new(run),
             marks: RapidSecrets::seed(run),
             waiting: Waiting::default(),
+            scripts: Scripts::default(),
         });
         let weak = Arc::downgrade(&shared);
         // The store has room for an observer of each face, and there are only two.
@@ -242,6 +245,8 @@ pub(crate) struct Face {
     pub(crate) untold: RefCell<UntoldQueue>,
     /// Lists and sorted sets with new items that clients may wait for.
     pub(crate) ready: RefCell<Ready>,
+    /// Lua states.
+    pub(crate) machines: Machines,
     /// End of the current step's time in microseconds; 0: it has just begun.
     pub(crate) until: Cell<u64>,
     /// Time of the current turn.
@@ -267,6 +272,7 @@ impl Face {
             hint: Cell::default(),
             untold: RefCell::default(),
             ready: RefCell::default(),
+            machines: Machines::default(),
             until: Cell::default(),
             turn_time: TurnTime::default(),
             handlers: dispatch::handlers(),

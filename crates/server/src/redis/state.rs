@@ -14,7 +14,7 @@ use super::{
     dispatch::Last,
     job::{Begun, Running},
     known::{Known, flag},
-    locks,
+    locks::{self, WantedStripes},
     multi::Multi,
     on_demand::{OnDemand, static_default},
     pause,
@@ -119,6 +119,10 @@ pub(crate) struct Conn {
     pub(crate) stays: bool,
     /// EXEC is executing its commands.
     pub(crate) in_exec: bool,
+    /// A script calls the command.
+    pub(crate) in_script: bool,
+    /// The stripes of a transaction with scripts.
+    pub(crate) exec_stripes: Option<Box<WantedStripes>>,
     /// The current command's ticket for stripes (see [`locks`](super::locks)); 0: it does not wait.
     pub(crate) ticket: u64,
     /// The current command waits for items of its keys.
@@ -149,6 +153,8 @@ impl Conn {
             remembers: false,
             stays: false,
             in_exec: false,
+            in_script: false,
+            exec_stripes: None,
             ticket: 0,
             blocked: None,
             tracks: OnDemand::default(),

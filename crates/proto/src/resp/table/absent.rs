@@ -8,7 +8,7 @@ pub enum Absent {
     Geo,
     /// HyperLogLog.
     HyperLogLog,
-    /// Lua scripts and functions.
+    /// Functions.
     Scripts,
     /// Copies of the data on other servers.
     Replication,
@@ -25,7 +25,7 @@ static ABSENT: &[(Absent, &str)] = &[
          georadiusbymember_ro geosearch geosearchstore",
     ),
     (Absent::HyperLogLog, "pfadd pfcount pfdebug pfmerge pfselftest"),
-    (Absent::Scripts, "eval eval_ro evalsha evalsha_ro fcall fcall_ro function script"),
+    (Absent::Scripts, "fcall fcall_ro function"),
     (
         Absent::Replication,
         "asking failover migrate psync replconf replicaof restore-asking slaveof sync",
@@ -47,10 +47,7 @@ impl Absent {
         match self {
             Absent::Geo => "ERR Larder has no geospatial indexes",
             Absent::HyperLogLog => "ERR Larder has no HyperLogLog",
-            Absent::Scripts => {
-                "ERR Larder runs no scripts and no functions: use MULTI, WATCH and EXEC for what \
-                 must be atomic"
-            }
+            Absent::Scripts => "ERR Larder has no functions: EVAL runs scripts",
             Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
             Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",
             Absent::Modules => "ERR Larder loads no modules",

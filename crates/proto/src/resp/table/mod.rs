@@ -12,6 +12,7 @@ mod hashes;
 mod id;
 mod keys;
 mod lists;
+mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -105,7 +106,7 @@ macro_rules! commands {
 use commands;
 
 /// The tables, in the order COMMAND lists them.
-static GROUPS: [&[Command]; 10] = [
+static GROUPS: [&[Command]; 11] = [
     strings::COMMANDS,
     hashes::COMMANDS,
     lists::COMMANDS,
@@ -113,6 +114,7 @@ static GROUPS: [&[Command]; 10] = [
     sorted_sets::COMMANDS,
     sorting::COMMANDS,
     streams::COMMANDS,
+    scripting::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,

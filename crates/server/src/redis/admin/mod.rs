@@ -58,6 +58,7 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         | Id::LatencyHelp
         | Id::MemoryHelp
         | Id::PubsubHelp
+        | Id::ScriptHelp
         | Id::SlowlogHelp => help::help,
         _ => return cluster::handler(id),
     })

@@ -111,9 +111,10 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
         line!(out, "{name}:0");
     }
     line!(out, "used_memory_lua_human:0B");
+    let (scripts, bytes) = ctx.shared.scripts.size();
+    line!(out, "used_memory_scripts_eval:{bytes}");
+    line!(out, "number_of_cached_scripts:{scripts}");
     for name in [
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
         "number_of_functions",
         "number_of_libraries",
         "used_memory_vm_functions",
@@ -123,8 +124,8 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
     }
     line!(out, "used_memory_vm_total_human:0B");
     line!(out, "used_memory_functions:0");
-    line!(out, "used_memory_scripts:0");
-    line!(out, "used_memory_scripts_human:0B");
+    line!(out, "used_memory_scripts:{bytes}");
+    line!(out, "used_memory_scripts_human:{}", human(bytes as u64));
     line!(out, "maxmemory:{budget}");
     line!(out, "maxmemory_human:{}", human(budget));
     line!(out, "maxmemory_policy:{}", params::policy(ctx.shared));

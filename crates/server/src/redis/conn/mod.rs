@@ -10,11 +10,14 @@ pub(crate) mod tracking;
 pub(crate) use basic::REDIS_VERSION;
 use larder_proto::resp::table::Id;
 
-use super::{admin, data, dispatch::Handler, monitor, multi, pause};
+use super::{admin, data, dispatch::Handler, monitor, multi, pause, script};
 
 /// The handler of a command; None: another command.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
-    data::command(id).or_else(|| own(id)).or_else(|| admin::handler(id))
+    data::command(id)
+        .or_else(|| own(id))
+        .or_else(|| admin::handler(id))
+        .or_else(|| script::handler(id))
 }
 
 fn own(id: Id) -> Option<Handler> {

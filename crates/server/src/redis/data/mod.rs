@@ -49,7 +49,6 @@ mod object;
 mod parts;
 mod random;
 mod range;
-pub(crate) mod scripts;
 mod set;
 mod set_join;
 mod sets;

@@ -30,6 +30,8 @@ fn takes_many(command: &Command) -> bool {
                 | Id::PubsubNumsub
                 | Id::PubsubShardnumsub
                 | Id::Watch
+                | Id::Eval
+                | Id::Evalsha
                 | Id::CommandGetkeys
         )
 }
@@ -70,7 +72,9 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
         // COMMAND GETKEYS: a command of any other is its arguments.
         Some(_) if args.is(0, "command") => (MESSAGE, MESSAGE),
         Some(Id::Echo | Id::Ping) => (ECHOED, ECHOED),
-        None if args.is(0, "eval") || args.is(0, "evalsha") => (WORD, MESSAGE),
+        Some(Id::Eval | Id::EvalRo | Id::Evalsha | Id::EvalshaRo | Id::Script) => {
+            (MESSAGE, MESSAGE)
+        }
         None => return None,
         Some(_) => (WORD, WORD),
     };

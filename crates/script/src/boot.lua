@@ -1,0 +1,242 @@
+-- Builds the globals that scripts see, and returns the function that runs a script.
+--
+-- Scripts share one Lua state, so none may leave anything behind for the next. Each library is seen
+-- through an empty table (its face) whose metatable reads the library and refuses writes; raw
+-- writes are refused by the functions below, or wiped at the end of a script.
+
+local native, libraries = ...
+
+local error, getmetatable, next, pairs, rawset = error, getmetatable, next, pairs, rawset
+local setmetatable, tostring, type, unpack = setmetatable, tostring, type, unpack
+local pcall, xpcall, rawget, gsub = pcall, xpcall, rawget, string.gsub
+local plain = native.plain
+local READONLY = "Attempt to modify a readonly table"
+
+-- Library by face.
+local hidden = {}
+
+local function refuse()
+  error(READONLY, 2)
+end
+
+local function face(library)
+  local it = {}
+  hidden[it] = library
+  return setmetatable(it, { __index = library, __newindex = refuse, __metatable = false })
+end
+
+-- Functions of the language.
+
+local globals = { _VERSION = _VERSION }
+for _, name in pairs({
+  "assert", "error", "getmetatable", "ipairs", "next", "rawequal", "rawget",
+  "select", "tonumber", "tostring", "type", "unpack",
+}) do
+  globals[name] = _G[name]
+end
+
+function globals.pairs(t)
+  local library = hidden[t]
+  if library then
+    return function(_, key) return next(library, key) end, t, nil
+  end
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'pairs' (table expected, got " .. type(t) .. ")", 2)
+  end
+  return pairs(t)
+end
+
+local function refuse_raw()
+  error({ err = "ERR " .. READONLY })
+end
+
+function globals.rawset(t, key, value)
+  if hidden[t] then refuse_raw() end
+  return rawset(t, key, value)
+end
+
+function globals.setmetatable(t, meta)
+  if hidden[t] then refuse_raw() end
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'setmetatable' (table expected, got " .. type(t) .. ")", 2)
+  end
+  return setmetatable(t, meta)
+end
+
+-- A caught error as scripts see it. Errors of natives are values of Rust's.
+local function shown(e)
+  if type(e) == "userdata" then e = plain(e) end
+  if type(e) == "string" then return (gsub(e, "^larder:%d+: ", "")) end
+  return e
+end
+
+local function caught(ok, e, ...)
+  if ok then return ok, e, ... end
+  e = shown(e)
+  if type(e) == "table" then
+    local text = rawget(e, "err")
+    if type(text) == "string" then return false, text end
+  end
+  return false, e
+end
+
+function globals.xpcall(f, handler)
+  return xpcall(f, function(e) return handler(shown(e)) end)
+end
+
+function globals.pcall(...)
+  return caught(pcall(...))
+end
+
+function globals.loadstring(text, name)
+  return native.compile(text, name)
+end
+
+function globals.load(read, name)
+  local parts, n = {}, 0
+  while true do
+    local part = read()
+    if part == nil or part == "" then break end
+    n = n + 1
+    parts[n] = part
+  end
+  return native.compile(table.concat(parts), name or "=(load)")
+end
+
+function globals.collectgarbage(what)
+  if what == "count" then return native.memory() end
+  return 0
+end
+
+globals.gcinfo = native.memory
+
+-- Libraries.
+
+local lib = libraries.table
+-- A heap sort, so that a long one can be left between two comparisons.
+function lib.sort(t, less)
+  if less ~= nil and type(less) ~= "function" then
+    error("bad argument #2 to 'sort' (function expected, got " .. type(less) .. ")", 2)
+  end
+  if type(t) ~= "table" then
+    error("bad argument #1 to 'sort' (table expected, got " .. type(t) .. ")", 2)
+  end
+  less = less or function(a, b) return a < b end
+  local n = #t
+  local function sink(at, last)
+    local item = t[at]
+    while true do
+      local child = 2 * at
+      if child > last then break end
+      if child < last and less(t[child], t[child + 1]) then child = child + 1 end
+      if not less(item, t[child]) then break end
+      t[at] = t[child]
+      at = child
+    end
+    t[at] = item
+  end
+  if n <= 16 then
+    -- Few: by insertion.
+    for i = 2, n do
+      local item, at = t[i], i - 1
+      while at > 0 and less(item, t[at]) do
+        t[at + 1] = t[at]
+        at = at - 1
+      end
+      t[at + 1] = item
+    end
+    return
+  end
+  for at = (n - n % 2) / 2, 1, -1 do sink(at, n) end
+  for last = n, 2, -1 do
+    t[1], t[last] = t[last], t[1]
+    sink(1, last - 1)
+  end
+end
+
+-- Coroutines nest C frames, which Lua 5.1 does not count.
+local NESTED = 50
+local depth = 0
+local co = libraries.coroutine
+local resume, create = co.resume, co.create
+
+local function resumed(ok, e, ...)
+  depth = depth - 1
+  if not ok then e = shown(e) end
+  return ok, e, ...
+end
+
+function co.resume(thread, ...)
+  if depth >= NESTED then return false, "C stack overflow" end
+  depth = depth + 1
+  return resumed(resume(thread, ...))
+end
+
+local function passed(ok, ...)
+  if ok then return ... end
+  error((...), 3)
+end
+
+function co.wrap(f)
+  local thread = create(f)
+  return function(...)
+    return passed(co.resume(thread, ...))
+  end
+end
+
+libraries.string.gfind = libraries.string.gmatch
+
+local faces = {}
+for name, library in pairs(libraries) do
+  globals[name] = face(library)
+  faces[#faces + 1] = globals[name]
+end
+
+local strings = getmetatable("")
+strings.__index = libraries.string
+strings.__metatable = face({ __index = globals.string })
+faces[#faces + 1] = strings.__metatable
+
+local absent = {
+  __index = function(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  end,
+}
+setmetatable(globals, absent)
+
+local env = face(globals)
+faces[#faces + 1] = env
+globals._G = env
+
+-- Errors.
+
+local function handler(e)
+  e = shown(e)
+  if type(e) ~= "table" then e = { err = "ERR " .. tostring(e) } end
+  local source, line = native.place()
+  if source and not hidden[e] then
+    rawset(e, "source", source)
+    rawset(e, "line", line)
+  end
+  return e
+end
+
+globals.__redis__err__handler = handler
+
+local function tidy(...)
+  for at = 1, #faces do
+    local it = faces[at]
+    if next(it) ~= nil then
+      for key in next, it do it[key] = nil end
+    end
+  end
+  return ...
+end
+
+-- A value that a script could have changed must not outlive it.
+local function run(f)
+  depth = 0
+  return tidy(xpcall(f, handler))
+end
+
+return run, env, globals

@@ -1,0 +1,118 @@
+//! Events of a machine, and the points at which a script can be left.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use corosensei::Yielder;
+use larder_proto::resp::{Owned, Version};
+use mlua::{Error, Lua, Result, WeakLua};
+
+use crate::native::Outcome;
+
+/// A script to run, or to compile.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// SHA-1 of its text, in hexadecimal digits.
+    pub name: Arc<str>,
+    /// Its text.
+    pub text: Arc<[u8]>,
+    /// Compile it only (SCRIPT LOAD).
+    pub compile_only: bool,
+    /// KEYS.
+    pub keys: Vec<Vec<u8>>,
+    /// ARGV.
+    pub args: Vec<Vec<u8>>,
+    /// RESP version of its reply.
+    pub version: Version,
+}
+
+/// Reason for which [`Machine::resume`](crate::Machine::resume) returns.
+#[derive(Debug)]
+pub enum Event {
+    /// The script calls a command; the next resume brings its reply in RESP2, or in RESP3 if the
+    /// second field says so (`redis.setresp`).
+    Call(Owned, Version),
+    /// `redis.acl_check_cmd`: the next resume brings `1`, `0`, or nothing for an unknown command.
+    Check(Owned),
+    /// The time slice is over.
+    Slice,
+    /// A line for the log, with its level from 0 (debug) to 3 (warning).
+    Log(u8, Vec<u8>),
+    /// The script has ended with this reply, or nothing was running.
+    Done(Vec<u8>),
+}
+
+/// Input of a resume.
+pub(crate) enum Input {
+    Run(Box<Task>),
+    /// The reply to a call.
+    Reply(Vec<u8>),
+    Go,
+    Quit,
+}
+
+/// State shared by the two sides of the coroutine.
+pub(crate) struct Control {
+    /// Is the time slice over?
+    pub(crate) is_over: Box<dyn Fn() -> bool>,
+    /// Maximum of the state's memory in bytes.
+    pub(crate) memory: usize,
+    /// RESP version of the replies that the script gets (`redis.setresp`).
+    pub(crate) version: Cell<Version>,
+    pub(crate) killed: Cell<bool>,
+    /// Source and line at which the script was stopped.
+    pub(crate) killed_at: RefCell<Option<(String, usize)>>,
+    pub(crate) lua: RefCell<Option<WeakLua>>,
+}
+
+/// The script's side of the coroutine.
+#[derive(Clone)]
+pub(crate) struct Pause<'a> {
+    pub(crate) yielder: &'a Yielder<Input, Event>,
+    pub(crate) control: Rc<Control>,
+}
+
+/// Error that ends a script by force.
+pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
+
+impl Pause<'_> {
+    /// Leaves the script if its time slice is over. Call it after each small part of long work.
+    pub(crate) fn look(&self) -> Result<()> {
+        if (self.control.is_over)() {
+            self.yielder.suspend(Event::Slice);
+        }
+        if self.control.killed.get() {
+            return Err(Error::runtime(KILLED));
+        }
+        Ok(())
+    }
+
+    /// Has the caller act on an event, and returns its answer.
+    pub(crate) fn ask(&self, event: Event) -> Vec<u8> {
+        match self.yielder.suspend(event) {
+            Input::Reply(bytes) => bytes,
+            Input::Run(_) | Input::Go | Input::Quit => Vec::new(),
+        }
+    }
+
+    /// Returns whether a result may have this length; if not, an error for the script.
+    pub(crate) fn has_room(&self, len: usize) -> Outcome<()> {
+        if len > self.control.memory / 2 { Err("not enough memory".into()) } else { Ok(()) }
+    }
+
+    /// Collects garbage until a cycle has ended.
+    pub(crate) fn collect(&self, lua: &Lua) -> Result<()> {
+        for step in 1_u32.. {
+            if lua.gc_step()? {
+                break;
+            }
+            if step.is_multiple_of(16) && (self.control.is_over)() {
+                self.yielder.suspend(Event::Slice);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Scripts without a server.
+
+use std::sync::Arc;
+
+use larder_proto::resp::Version;
+
+use crate::{Event, Machine, Settings, Task, sha1_hex};
+
+fn task(text: &str) -> Task {
+    Task {
+        name: sha1_hex(text.as_bytes()).into(),
+        text: Arc::from(text.as_bytes()),
+        compile_only: false,
+        keys: vec![b"k".to_vec()],
+        args: vec![b"a".to_vec(), b"b".to_vec()],
+        version: Version::V2,
+    }
+}
+
+fn machine() -> Machine {
+    // Every look leaves the script.
+    let is_over = Box::new(|| true);
+    Machine::new(Settings { memory: 8 << 20, is_over, seed: 1 }).unwrap()
+}
+
+/// Runs a script whose commands are all answered with `+OK`; stops it after `slices`.
+fn run(machine: &mut Machine, text: &str, slices: usize) -> String {
+    let mut event = machine.start(task(text));
+    for at in 0.. {
+        event = match event {
+            Event::Done(bytes) => return String::from_utf8_lossy(&bytes).into_owned(),
+            Event::Slice | Event::Log(..) => {
+                if at >= slices {
+                    machine.kill();
+                }
+                machine.resume()
+            }
+            Event::Call(..) => machine.reply(b"+OK\r\n".to_vec()),
+            Event::Check(_) => machine.reply(b"1".to_vec()),
+        };
+    }
+    unreachable!()
+}
+
+#[test]
+fn values_become_replies() {
+    let mut machine = machine();
+    for (text, reply) in [
+        ("return 1", ":1\r\n"),
+        ("return {KEYS[1], ARGV[2], #ARGV}", "*3\r\n$1\r\nk\r\n$1\r\nb\r\n:2\r\n"),
+        ("return redis.call('set', 'a', 1)", "+OK\r\n"),
+        ("return redis.call('set', 'a', 1).ok", "$2\r\nOK\r\n"),
+        ("return {1, 2, nil, 4}", "*2\r\n:1\r\n:2\r\n"),
+        ("return string.rep('ab', 3)", "$6\r\nababab\r\n"),
+        ("return ('x y'):gsub(' ', '%%%0')", "$4\r\nx% y\r\n"),
+        ("return {('k=v, a=b'):match('(%w+)=(%w+)')}", "*2\r\n$1\r\nk\r\n$1\r\nv\r\n"),
+        ("local n = 0 for w in ('a b c'):gmatch('%a') do n = n + 1 end return n", ":3\r\n"),
+        ("return cjson.encode({1, 'a', {b = cjson.null}})", "$18\r\n[1,\"a\",{\"b\":null}]\r\n"),
+        ("return cjson.decode('[1,{\"a\":[2]}]')[2].a[1]", ":2\r\n"),
+        ("return cmsgpack.unpack(cmsgpack.pack({1, 2, 3}))", "*3\r\n:1\r\n:2\r\n:3\r\n"),
+        ("return struct.unpack('>I2', struct.pack('>I2', 513))", ":513\r\n"),
+        ("return bit.tohex(bit.bor(1, 16))", "$8\r\n00000011\r\n"),
+        ("local t = {3, 1, 2} table.sort(t) return t", "*3\r\n:1\r\n:2\r\n:3\r\n"),
+    ] {
+        assert_eq!(run(&mut machine, text, usize::MAX), reply, "{text}");
+    }
+}
+
+/// Long ones are left between any two instructions, also below C functions, and end by force.
+#[test]
+fn scripts_without_an_end_are_stopped() {
+    let mut machine = machine();
+    for text in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local function f() return pcall(f) end f()  while true do end",
+        "table.sort({1, 2, 3}, function() while true do end end)",
+        "('x'):gsub('x', function() while true do end end)",
+        "string.find(string.rep('a', 1000), string.rep('a-', 20) .. 'b')",
+        "coroutine.wrap(function() while true do pcall(error) end end)()",
+        "setmetatable({}, {__index = function() while true do end end}).x()",
+        "while true do redis.call('ping') end",
+        "local s = {} for i = 1, 1e9 do s[i % 100] = string.rep('x', i % 1000) end",
+        "while true do string.format('%s', 1) cjson.encode({1}) end",
+    ] {
+        let reply = run(&mut machine, text, 50);
+        assert!(reply.starts_with("-ERR Script killed by user"), "{text}: {reply}");
+        assert_eq!(run(&mut machine, "return 1", usize::MAX), ":1\r\n", "after {text}");
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut machine = machine();
+    for text in [
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 1e12)",
+        "local t = {} for i = 1, 1e9 do t[i] = {} end",
+        "return ('x'):rep(1e6):gsub('x', ('y'):rep(1e6))",
+        "return table.concat({('x'):rep(3e6), ('y'):rep(3e6), ('z'):rep(3e6)})",
+        "local t = {} for i = 1, 1e6 do t[i] = 1 end return cjson.encode({t, t, t, t})",
+        "return struct.pack('c2000000000', 'x')",
+    ] {
+        let reply = run(&mut machine, text, usize::MAX);
+        assert!(reply.starts_with('-'), "{text}: {}", &reply[..reply.len().min(100)]);
+        assert_eq!(run(&mut machine, "return 1", usize::MAX), ":1\r\n", "after {text}");
+        assert!(machine.memory() < 4 << 20, "{text}: {} bytes are kept", machine.memory());
+    }
+}
+
+/// Deep recursion is an error, however it is made.
+#[test]
+fn stacks_are_bounded() {
+    let mut machine = machine();
+    for text in [
+        "local function f() return f() + 1 end return f()",
+        "local function f() return (pcall(f)) end return f()",
+        "local function f() return (('x'):gsub('x', f)) end return f()",
+        "local function f() return coroutine.wrap(f)() end return f()",
+        "local function f() local ok, e = coroutine.resume(coroutine.create(f)) error(e) end f()",
+        "return cjson.decode(string.rep('[', 100000))",
+        "local t = {} for i = 1, 5000 do t = {t} end return cjson.encode(t)",
+        "return cmsgpack.unpack(string.rep('\\145', 100000))",
+        "return string.find(string.rep('a', 100000), string.rep('a?', 100000))",
+        "return loadstring('return ' .. string.rep('(', 10000) .. '1')()",
+        "local t = {} for i = 1, 20000 do t = {t} end return t",
+        "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x",
+        "local f = function(a, b) return a end local t = {} \
+         t = setmetatable({}, {__index = function(t, k) return t[k .. 'x'] end}) return t.a",
+        "return string.rep('x', 10):find(string.rep('(', 40))",
+    ] {
+        let reply = run(&mut machine, text, usize::MAX);
+        assert!(
+            reply.contains("-ERR") || reply == ":1\r\n" || reply.starts_with('$'),
+            "{text}: {}",
+            &reply[..reply.len().min(200)]
+        );
+        assert_eq!(run(&mut machine, "return 1", usize::MAX), ":1\r\n", "after {text}");
+    }
+}
+
+/// No script sees what another has left.
+#[test]
+fn globals_are_protected() {
+    let mut machine = machine();
+    for (text, error) in [
+        ("x = 1", "Attempt to modify a readonly table"),
+        ("return x", "Script attempted to access nonexistent global variable 'x'"),
+        ("string.rep = 1", "Attempt to modify a readonly table"),
+        ("rawset(string, 'rep', 1)", "Attempt to modify a readonly table"),
+        ("setmetatable(_G, {})", "Attempt to modify a readonly table"),
+        ("getmetatable('').__index = 1", "Attempt to modify a readonly table"),
+        ("KEYS = {}", "Attempt to modify a readonly table"),
+        ("redis.call = 1", "Attempt to modify a readonly table"),
+        ("print(1)", "nonexistent global variable 'print'"),
+        ("return io", "nonexistent global variable 'io'"),
+        ("return os.execute", "nonexistent global variable 'os'"),
+        ("return debug", "nonexistent global variable 'debug'"),
+        ("return setfenv", "nonexistent global variable 'setfenv'"),
+        ("return require('x')", "nonexistent global variable 'require'"),
+        ("return loadstring(string.dump(function() end))()", "attempt to call a nil value"),
+        ("loadstring('y = 1')()", "Attempt to modify a readonly table"),
+    ] {
+        let reply = run(&mut machine, text, usize::MAX);
+        assert!(reply.contains(error), "{text}: {reply}");
+    }
+    for text in [
+        "table.insert(string, 1)",
+        "for k in pairs(string) do string = nil end",
+        "table.foreach(math, function(k) rawset(math, k, nil) end)",
+        "getmetatable('').__name = 1",
+        "_G[1] = 2",
+        "pcall(rawset, _G, 'string', nil)",
+        "for k, v in pairs(_G) do pcall(rawset, v, 'call', nil) end",
+        "table.sort(redis)",
+        "math.randomseed(1)",
+    ] {
+        run(&mut machine, text, usize::MAX);
+        let check = "local n = 0 for k in next, string do n = n + 1 end \
+                     return {n, #string, ('x'):rep(2), redis.sha1hex(''), math.floor(1.5)}";
+        let reply = run(&mut machine, check, usize::MAX);
+        assert!(
+            reply.starts_with("*5\r\n:0\r\n:0\r\n$2\r\nxx\r\n$40\r\nda39a3ee"),
+            "{text}: {reply}"
+        );
+    }
+}
+
+/// Any bytes as data, patterns and formats: the libraries answer or fail, and change no value.
+#[test]
+fn libraries_take_any_bytes() {
+    const WORDS: &[u8] =
+        b"%[]()*+-?.^$bfaz09{}\":,\\u\x00\x7f\x80\x93\xa3\xc1\xca\xcf\xd3\xdb\xdd\xdf<>!iIsc";
+    let mut machine = machine();
+    let mut state = 1_u64;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..2000 {
+        let mut word = || (0..draw(12)).map(|_| WORDS[draw(WORDS.len())]).collect::<Vec<u8>>();
+        let args = vec![word(), word()];
+        let given = Task { args: args.clone(), ..task(include_str!("any_bytes.lua")) };
+        let mut event = machine.start(given);
+        let reply = loop {
+            match event {
+                Event::Done(reply) => break reply,
+                _ => event = machine.resume(),
+            }
+        };
+        assert_eq!(String::from_utf8_lossy(&reply), ":1\r\n", "{args:?}");
+    }
+}
+
+/// A machine may be dropped in the middle of a script.
+#[test]
+fn a_machine_is_dropped_in_any_state() {
+    for text in ["while true do pcall(error) end", "redis.call('ping')", "return 1"] {
+        let mut machine = machine();
+        machine.start(task(text));
+        drop(machine);
+    }
+    drop(machine());
+}

@@ -1,0 +1,104 @@
+//! Commands that a script calls.
+//!
+//! A script has the stripes of the keys that it has declared. The stripe of any other key is taken
+//! when a command uses it, if it is free, and kept until the script ends. If somebody has it, the
+//! script waits. Scripts that wait hold stripes, so two of them could wait for each other for ever:
+//! only one script of the process may wait at a time. A second one does not wait, and its command
+//! runs all the same: that command is not isolated from the one that holds the key.
+
+use larder_proto::resp::{Args, Owned, Version, table, table::flag};
+
+use super::job::{Next, ScriptJob};
+use crate::redis::{
+    ctx::Ctx,
+    dispatch::{self, Found},
+    locks::WantedStripes,
+};
+
+const UNKNOWN: &str = "ERR Unknown Redis command called from script";
+const WRONG_NUMBER: &str = "ERR Wrong number of args calling Redis command from script";
+const NOT_ALLOWED: &str = "ERR This Redis command is not allowed from script";
+const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
+
+impl ScriptJob {
+    /// Executes a command.
+    pub(super) fn call(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        owned: Owned,
+        version: Version,
+    ) -> Option<Next> {
+        let args = owned.args();
+        let found = match self.may_run(ctx, &args) {
+            Ok(found) => found,
+            Err(text) => return Some(Next::Reply(format!("-{text}\r\n").into_bytes())),
+        };
+        if found.command.has(flag::WRITE | flag::READONLY) && !self.has_keys(ctx, found, &args) {
+            return Some(Next::Call(Box::new(owned), version));
+        }
+        self.wrote |= found.command.has(flag::WRITE);
+        // The hint belongs to the command that runs the script.
+        ctx.face.hint.set(None);
+        ctx.conn.version = version;
+        (ctx.conn.db, ctx.conn.ns) = self.db;
+        dispatch::call(ctx.face, ctx.conn, found, &args, self.now, &mut self.out);
+        self.db = (ctx.conn.db, ctx.conn.ns);
+        if let Some(begun) = ctx.conn.begun.take() {
+            return Some(Next::Command(begun, owned));
+        }
+        Some(Next::Reply(self.replied()))
+    }
+
+    /// The command, if a script may call it; else the error (script.c, `scriptCall`).
+    fn may_run(&self, ctx: &Ctx<'_>, args: &Args<'_>) -> Result<Found, String> {
+        let found = dispatch::find(ctx.face, args).map_err(|text| {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            match text {
+                _ if text.starts_with("ERR wrong number") => WRONG_NUMBER.into(),
+                _ if text.starts_with("ERR unknown") => UNKNOWN.into(),
+                _ => text,
+            }
+        })?;
+        if found.command.has(flag::NOSCRIPT) {
+            return Err(NOT_ALLOWED.into());
+        }
+        if self.read_only && found.command.has(flag::WRITE) {
+            return Err(READ_ONLY.into());
+        }
+        Ok(found)
+    }
+
+    /// Takes the stripes of the command's keys. False: the command must wait.
+    fn has_keys(&mut self, ctx: &Ctx<'_>, found: Found, args: &Args<'_>) -> bool {
+        let mut wanted = WantedStripes::default();
+        dispatch::want(&mut wanted, found.command, args);
+        match ctx.shared.locks.add(&ctx.face.shared, &mut self.held, &wanted) {
+            Ok(kept) => {
+                self.more.extend(kept);
+                self.stop_waiting(ctx);
+                true
+            }
+            Err(()) => {
+                let mut waits = ctx.shared.scripts.waits.lock();
+                let client = ctx.conn.known.id();
+                *waits.get_or_insert(client) != client
+            }
+        }
+    }
+
+    /// Another script may wait.
+    pub(super) fn stop_waiting(&self, ctx: &Ctx<'_>) {
+        let mut waits = ctx.shared.scripts.waits.lock();
+        if *waits == Some(ctx.conn.known.id()) {
+            *waits = None;
+        }
+    }
+}
+
+/// `redis.acl_check_cmd`: may the user run this command? Nothing: there is no such command.
+pub(super) fn check(_ctx: &Ctx<'_>, owned: &Owned) -> Vec<u8> {
+    match table::find(owned.args().get(0)) {
+        Some(_) => b"1".to_vec(),
+        None => Vec::new(),
+    }
+}

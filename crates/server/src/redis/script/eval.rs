@@ -1,0 +1,93 @@
+//! EVAL, EVALSHA and their variants that only read.
+
+use std::sync::Arc;
+
+use larder_proto::resp::{Args, number::parse_i64};
+use larder_script::{Task, sha1_hex};
+
+use super::{cache::Script, job::ScriptJob, running::BUSY, shebang};
+use crate::redis::ctx::Ctx;
+
+/// EVAL script numkeys [key ...] [arg ...]
+pub(super) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    run(ctx, args, false, false);
+}
+
+/// EVALSHA sha1 numkeys [key ...] [arg ...]
+pub(super) fn eval_sum(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    run(ctx, args, true, false);
+}
+
+/// EVAL_RO script numkeys [key ...] [arg ...]
+pub(super) fn eval_read_only(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    run(ctx, args, false, true);
+}
+
+/// EVALSHA_RO sha1 numkeys [key ...] [arg ...]
+pub(super) fn eval_sum_read_only(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    run(ctx, args, true, true);
+}
+
+fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, by_sum: bool, read_only: bool) {
+    let keys = match keys(args) {
+        Ok(keys) => keys,
+        Err(text) => return ctx.reply().error(text),
+    };
+    let script = match find(ctx, args.get(1), by_sum) {
+        Ok(script) => script,
+        Err(text) => return ctx.reply().error(text),
+    };
+    let list =
+        |from: usize, to: usize| args.from(from).take(to - from).map(<[u8]>::to_vec).collect();
+    let task = Task {
+        name: script.name.clone(),
+        text: script.text.clone(),
+        compile_only: false,
+        keys: list(3, 3 + keys),
+        args: list(3 + keys, args.len()),
+        version: ctx.version,
+    };
+    start(ctx, args, task, read_only || script.no_writes);
+}
+
+/// Runs or compiles a script.
+pub(super) fn start(ctx: &mut Ctx<'_>, args: &Args<'_>, task: Task, read_only: bool) {
+    let Some(state) = ctx.face.machines.take(ctx.face) else {
+        return ctx.reply().error(BUSY);
+    };
+    let job = ScriptJob::new(ctx, args, state, task, read_only);
+    ctx.go(job, args);
+}
+
+/// The number of keys.
+fn keys(args: &Args<'_>) -> Result<usize, &'static str> {
+    let number = parse_i64(args.get(2)).ok_or("ERR value is not an integer or out of range")?;
+    let number = usize::try_from(number).map_err(|_| "ERR Number of keys can't be negative")?;
+    if number > args.len() - 3 {
+        return Err("ERR Number of keys can't be greater than number of args");
+    }
+    Ok(number)
+}
+
+fn find(ctx: &Ctx<'_>, given: &[u8], by_sum: bool) -> Result<Script, String> {
+    if by_sum {
+        return ctx
+            .shared
+            .scripts
+            .get(given)
+            .ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".into());
+    }
+    script(ctx, given)
+}
+
+/// The script with this text, which is kept for EVALSHA.
+pub(super) fn script(ctx: &Ctx<'_>, text: &[u8]) -> Result<Script, String> {
+    let name = sha1_hex(text);
+    if let Some(script) = ctx.shared.scripts.get(name.as_bytes()) {
+        return Ok(script);
+    }
+    let no_writes = shebang::read(text)?;
+    let script = Script { name: name.into(), text: Arc::from(text), no_writes };
+    ctx.shared.scripts.add(ctx.shared.clients.room(), &script);
+    Ok(script)
+}

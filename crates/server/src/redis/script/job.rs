@@ -1,0 +1,212 @@
+//! A script in progress.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use larder_proto::resp::{Args, Owned, Version, table::Command};
+use larder_script::{Event, Task};
+
+use super::{machines::State, running::Running};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    redis::{
+        ctx::Ctx,
+        dispatch,
+        job::{Begun, Job, Progress},
+        locks::{KeptStripes, WantedStripes},
+    },
+};
+use larder_store::Namespace;
+
+/// Error if there is no memory for a script's state.
+const NO_ROOM: &[u8] =
+    b"-OOM command not allowed when used memory > 'maxmemory'. There is no room for the script\r\n";
+
+/// What comes next.
+pub(super) enum Next {
+    Start(Box<Task>),
+    Go,
+    Reply(Vec<u8>),
+    /// A command that waits for a key which somebody else has.
+    Call(Box<Owned>, Version),
+    /// A command in steps.
+    Command(Box<Begun>, Owned),
+}
+
+/// A script in progress. It holds the keys that it has declared until it ends, and every further
+/// one from its first use on.
+pub(super) struct ScriptJob {
+    state: Option<State>,
+    next: Option<Next>,
+    pub(super) read_only: bool,
+    /// The time for all its commands.
+    pub(super) now: Ms,
+    /// Database, which SELECT changes for the script alone.
+    pub(super) db: (u8, Namespace),
+    /// Replies of its commands.
+    pub(super) out: Out,
+    pub(super) held: WantedStripes,
+    pub(super) more: Vec<KeptStripes>,
+    pub(super) wrote: bool,
+    /// Known to others once it takes longer than a step.
+    running: Option<Arc<Running>>,
+    /// It has ended for want of memory.
+    is_out_of_room: bool,
+}
+
+impl ScriptJob {
+    pub(super) fn new(
+        ctx: &Ctx<'_>,
+        args: &Args<'_>,
+        state: State,
+        task: Task,
+        read_only: bool,
+    ) -> ScriptJob {
+        let mut held = ctx.conn.exec_stripes.as_deref().cloned().unwrap_or_default();
+        if ctx.conn.exec_stripes.is_none()
+            && let Some(command) = command(args)
+        {
+            dispatch::want(&mut held, command, args);
+        }
+        ScriptJob {
+            state: Some(state),
+            next: Some(Next::Start(Box::new(task))),
+            read_only,
+            now: ctx.now,
+            db: (ctx.db, ctx.ns),
+            out: Out::default(),
+            held,
+            more: Vec::new(),
+            wrote: false,
+            running: None,
+            is_out_of_room: false,
+        }
+    }
+
+    /// Goes on until the step is over, or the script has ended.
+    fn run(&mut self, ctx: &mut Ctx<'_>) -> Progress {
+        let Some(mut state) = self.state.take() else { return Progress::Done };
+        state.until.set(ctx.face.until.get());
+        loop {
+            let event = match self.next.take() {
+                Some(Next::Start(task)) => state.machine.start(*task),
+                Some(Next::Go) | None => state.machine.resume(),
+                Some(Next::Reply(bytes)) => state.machine.reply(bytes),
+                Some(Next::Call(owned, version)) => {
+                    self.next = self.call(ctx, *owned, version);
+                    if matches!(self.next, Some(Next::Call(..))) || ctx.is_over() {
+                        break;
+                    }
+                    continue;
+                }
+                Some(Next::Command(begun, owned)) => {
+                    self.next = self.step_command(ctx, begun, owned);
+                    if ctx.is_over() {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            match event {
+                Event::Call(owned, version) => {
+                    self.next = Some(Next::Call(Box::new(owned), version));
+                }
+                Event::Check(owned) => {
+                    self.next = Some(Next::Reply(super::calls::check(ctx, &owned)))
+                }
+                Event::Log(..) => self.next = Some(Next::Go),
+                Event::Slice => {
+                    self.next = Some(Next::Go);
+                    if ctx.is_over() {
+                        break;
+                    }
+                }
+                Event::Done(reply) => {
+                    self.end(ctx, state, &reply);
+                    return Progress::Done;
+                }
+            }
+        }
+        self.state = Some(state);
+        self.pause(ctx);
+        Progress::Again
+    }
+
+    /// The step is over: others learn of the script, and it of others.
+    fn pause(&mut self, ctx: &Ctx<'_>) {
+        let (shared, wrote) = (ctx.shared, self.wrote);
+        let client = ctx.conn.known.id();
+        let running = self
+            .running
+            .get_or_insert_with(|| Running::enter(shared, client, ctx.face.clock.now(), wrote));
+        running.wrote.store(wrote, Relaxed);
+        running.look(shared, ctx.face.clock.now());
+        let is_killed = running.killed.load(Relaxed);
+        let Some(state) = &mut self.state else { return };
+        self.is_out_of_room |= !state.hold();
+        if is_killed || self.is_out_of_room {
+            state.machine.kill();
+            if let Some(Next::Call(..)) = self.next {
+                // It waits for a key no longer.
+                self.next = Some(Next::Reply(b"-ERR killed\r\n".to_vec()));
+            }
+        }
+    }
+
+    /// The script has ended.
+    fn end(&mut self, ctx: &mut Ctx<'_>, state: State, reply: &[u8]) {
+        if let Some(running) = self.running.take() {
+            running.leave(ctx.shared);
+        }
+        self.stop_waiting(ctx);
+        self.more.clear();
+        ctx.face.machines.give(state);
+        let reply = if self.is_out_of_room { NO_ROOM } else { reply };
+        ctx.out.scratch().extend_from_slice(reply);
+    }
+
+    /// Continues a command in steps that the script has called.
+    fn step_command(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        mut begun: Box<Begun>,
+        owned: Owned,
+    ) -> Option<Next> {
+        let mut own = Ctx::new(ctx.face, ctx.conn, self.now, &mut self.out);
+        let mut progress = begun.job.step(&mut own, &owned.args());
+        if let Some(again) = ctx.conn.begun.take() {
+            (begun, progress) = (again, Progress::Again);
+        }
+        if progress != Progress::Done {
+            return Some(Next::Command(begun, owned));
+        }
+        Some(Next::Reply(self.replied()))
+    }
+
+    /// The reply of the command that has ended.
+    pub(super) fn replied(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Writing to memory does not fail.
+        let _ = self.out.send(&mut bytes);
+        bytes
+    }
+}
+
+/// The command that runs the script.
+fn command(args: &Args<'_>) -> Option<&'static Command> {
+    larder_proto::resp::table::find(args.get(0))
+}
+
+impl Job for ScriptJob {
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        // The first look at the time starts the step.
+        ctx.is_over();
+        let conn = &mut ctx.conn;
+        let outer = (conn.version, conn.db, conn.ns, conn.in_exec, conn.in_script);
+        (conn.in_exec, conn.in_script) = (true, true);
+        let progress = self.run(ctx);
+        let conn = &mut ctx.conn;
+        (conn.version, conn.db, conn.ns, conn.in_exec, conn.in_script) = outer;
+        progress
+    }
+}

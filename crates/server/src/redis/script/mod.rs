@@ -1,0 +1,52 @@
+//! EVAL and its like: Lua scripts, in steps between which the worker serves other clients.
+//!
+//! A script runs in a [`Machine`](larder_script::Machine) on its worker, and is a command in steps
+//! ([`super::job`]): it is left when its time is over, wherever it is, and its keys stay locked
+//! until it ends. Decision 30 has the reasons.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `eval.rs`, `commands.rs` | EVAL and its variants; SCRIPT |
+//! | `cache.rs`, `shebang.rs` | the texts of scripts, and their first line |
+//! | `job.rs`, `calls.rs` | a script in progress, and the commands it calls |
+//! | `machines.rs` | the Lua states of a worker |
+//! | `running.rs` | scripts in progress: SCRIPT KILL, BUSY |
+
+mod cache;
+mod calls;
+mod commands;
+mod eval;
+mod job;
+mod machines;
+mod running;
+mod shebang;
+
+use larder_proto::resp::table::Id;
+
+use super::dispatch::Handler;
+
+pub(crate) use cache::Scripts;
+pub(crate) use machines::Machines;
+pub(crate) use running::BUSY;
+
+/// The handler of a command about scripts; None: another command.
+pub(crate) fn handler(id: Id) -> Option<Handler> {
+    Some(match id {
+        Id::Eval => eval::eval,
+        Id::Evalsha => eval::eval_sum,
+        Id::EvalRo => eval::eval_read_only,
+        Id::EvalshaRo => eval::eval_sum_read_only,
+        Id::ScriptDebug => commands::debug,
+        Id::ScriptExists => commands::exists,
+        Id::ScriptFlush => commands::flush,
+        Id::ScriptKill => commands::kill,
+        Id::ScriptLoad => commands::load,
+        _ => return None,
+    })
+}
+
+/// Returns whether the command runs a script.
+#[inline]
+pub(crate) fn runs(id: Id) -> bool {
+    matches!(id, Id::Eval | Id::Evalsha | Id::EvalRo | Id::EvalshaRo)
+}
