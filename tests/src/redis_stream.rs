@@ -4,6 +4,7 @@
 
 mod collections;
 mod compare;
+mod places;
 mod streams;
 
 pub use compare::{Comparison, shown};
@@ -151,6 +152,11 @@ impl Stream {
         Stream { shapes: streams::SHAPES, ..Stream::new(seed, now, small) }
     }
 
+    /// Commands on positions and HyperLogLogs.
+    pub fn of_places(seed: u64, now: u64, small: bool) -> Stream {
+        Stream { shapes: places::SHAPES, ..Stream::new(seed, now, small) }
+    }
+
     /// The next command.
     pub fn next_command(&mut self) -> Words {
         let shape = self.dice.one(self.shapes);
@@ -208,7 +214,10 @@ impl Stream {
     }
 
     fn word(&mut self, word: &str, words: &mut Words) {
-        if self.collection_word(word, words) || self.stream_word(word, words) {
+        if self.collection_word(word, words)
+            || self.stream_word(word, words)
+            || self.place_word(word, words)
+        {
             return;
         }
         let drawn = match word {

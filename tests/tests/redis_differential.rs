@@ -16,7 +16,7 @@
 //! | SWAPDB | Larder has none: databases are places in the store |
 //! | a SET that expires at once | Redis counts it until somebody looks |
 //! | LCS of two long strings | both refuse, each names its own limit |
-//! | lists, sets, sorted sets, streams, scripts | Larder is a cache, and says so |
+//! | scripts | Larder says which it knows |
 //! | figures of memory, DUMP, identifiers of clients, times of idleness | each server's own |
 
 use larder_tests::memcache_stream::Dice;

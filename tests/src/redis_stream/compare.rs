@@ -42,7 +42,8 @@ impl Comparison {
             past.push(shown(&words));
             assert!(
                 self.is_good(&words, &queued, ours, theirs),
-                "seed {seed}, RESP{version}, command {nth}: {}\n larder {}\n redis {}\n before: {:?}",
+                "seed {seed}, RESP{version}, command {nth}: {}\n larder {}\n redis {}\n before: \
+                 {:?}",
                 shown(&words),
                 self.first_difference(&queued, ours, theirs).0,
                 self.first_difference(&queued, ours, theirs).1,

@@ -33,7 +33,8 @@ pub(super) const SHAPES: &[&str] = &[
     "XPENDING {q} {g}",
     "XPENDING {q} {g} [IDLE_0|IDLE_x] {end} {end} (10|2|x) [{w}]",
     "XPENDING {q} {g} - + 100",
-    "XCLAIM {q} {g} {w} (0|x|-1) {id} {id} [JUSTID|FORCE|RETRYCOUNT_5|FORCE_JUSTID|LASTID_{id}|FOO]",
+    "XCLAIM {q} {g} {w} (0|x|-1) {id} {id} [JUSTID|FORCE|RETRYCOUNT_5|FORCE_JUSTID|FOO]",
+    "XCLAIM {q} {g} {w} 0 {id} LASTID {id}",
     "XAUTOCLAIM {q} {g} {w} 0 ({id}|-|x) [COUNT_{o}|JUSTID]",
     "XINFO (STREAM|GROUPS|FOO|HELP) {q}",
     "XINFO CONSUMERS {q} {g}",
@@ -50,8 +51,6 @@ pub(super) const SHAPES: &[&str] = &[
     "MULTI",
     "EXEC",
     "EXEC",
-    "COMMAND GETKEYS XREAD COUNT 5 STREAMS {q} {q} 0 0",
-    "COMMAND GETKEYS XREADGROUP GROUP g w STREAMS {q} 0",
 ];
 
 impl Stream {

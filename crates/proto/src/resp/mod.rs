@@ -11,8 +11,10 @@
 //! | `float.rs`, `big.rs` | INCRBYFLOAT's arithmetic |
 //! | `glob.rs` | patterns |
 //! | `hash.rs` | a hash in one value |
+//! | `hyperloglog.rs`, `geo.rs` | HyperLogLog in Redis's bytes, positions as scores |
 //! | `collection/` | lists, sets and sorted sets as records |
 //! | `stream/` | streams as records |
+//! | `rdb/` | values as DUMP writes them |
 //! | `table/` | the table of commands |
 
 mod ahead;
@@ -22,10 +24,13 @@ pub mod client;
 pub mod collection;
 mod decode;
 pub mod float;
+pub mod geo;
 pub mod glob;
 pub mod hash;
+pub mod hyperloglog;
 mod inline;
 pub mod number;
+pub mod rdb;
 mod reply;
 mod rest;
 mod short;

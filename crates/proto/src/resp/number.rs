@@ -152,6 +152,12 @@ pub fn double(value: f64) -> String {
     format!("{}e{sign}{:02}", trim_zeros(digits), exponent.abs())
 }
 
+/// A double in decimal with up to 17 digits behind the point, as Redis prints for people.
+pub fn fixed(value: f64) -> String {
+    let text = trim_zeros(&format!("{value:.17}")).to_owned();
+    if text == "-0" { "0".into() } else { text }
+}
+
 fn trim_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }

@@ -142,6 +142,16 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// A floating-point number in decimal, with up to 17 digits behind the point. In RESP2 a
+    /// string.
+    pub fn fixed(&mut self, value: f64) {
+        let text = number::fixed(value);
+        match self.version {
+            Version::V3 => self.line(b',', text.as_bytes()),
+            Version::V2 => self.bulk(text.as_bytes()),
+        }
+    }
+
     /// An integer of any size, in decimal. In RESP2 a string.
     pub fn big_number(&mut self, digits: &str) {
         match self.version {

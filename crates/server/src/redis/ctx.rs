@@ -150,6 +150,16 @@ impl Ctx<'_> {
         self.event(Class::Missed, "keymiss", key);
     }
 
+    /// Reports a value whose bytes changed, and not its meaning, to those who keep it.
+    pub(crate) fn invalidated(&mut self, key: &[u8]) {
+        if attention::any(self.shared, attention::TRACKING) {
+            let writer = Some(self.conn.known.id());
+            if let Some(untold) = self.shared.tracking.invalidate(key, writer) {
+                self.face.tell(untold);
+            }
+        }
+    }
+
     /// Reports the removal of all keys of databases (FLUSHDB, FLUSHALL, SWAPDB).
     pub(crate) fn flushed(&mut self) {
         if attention::any(self.shared, attention::TRACKING) {
@@ -163,12 +173,7 @@ impl Ctx<'_> {
         if attention::any(self.shared, attention::WATCHES) {
             self.shared.watched.wrote(self.shared.namespace(db), key);
         }
-        if attention::any(self.shared, attention::TRACKING) {
-            let writer = Some(self.conn.known.id());
-            if let Some(untold) = self.shared.tracking.invalidate(key, writer) {
-                self.face.tell(untold);
-            }
-        }
+        self.invalidated(key);
         if attention::any(self.shared, attention::EVENTS) {
             notify::event(self.shared, class, event, db, key)
                 .for_each(|untold| self.face.tell(untold));

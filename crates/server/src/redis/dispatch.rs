@@ -260,7 +260,8 @@ enum Guard<'a> {
 }
 
 /// Commands on values in several records: their reads are locked too.
-const COLLECTIONS: u32 = category::LIST | category::SET | category::SORTEDSET | category::STREAM;
+const COLLECTIONS: u32 =
+    category::LIST | category::SET | category::SORTEDSET | category::STREAM | category::GEO;
 
 /// Takes the locks of a command. None: it must wait.
 #[inline]
@@ -295,7 +296,8 @@ fn lock<'a>(
             if !command.has(flag::WRITE)
                 && !locks.is_busy()
                 && conn.ticket == 0
-                && command.categories & COLLECTIONS == 0 =>
+                && command.categories & COLLECTIONS == 0
+                && command.id != Id::Dump =>
         {
             Some(Guard::None)
         }

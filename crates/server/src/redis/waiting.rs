@@ -327,6 +327,15 @@ impl Ctx<'_> {
     }
 }
 
+impl Ctx<'_> {
+    /// A command that was called has items, and goes on in steps.
+    pub(crate) fn waits_no_more(&mut self) {
+        if self.conn.blocked.is_some() {
+            ended(self.face, self.conn);
+        }
+    }
+}
+
 /// A command has ended. If it was called for items, and waits no more, it leaves its queues, and
 /// those behind it are looked at.
 #[cold]

@@ -4,10 +4,8 @@
 /// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// Geospatial indexes.
-    Geo,
-    /// HyperLogLog.
-    HyperLogLog,
+    /// Redis's own structures.
+    Debugging,
     /// Functions.
     Scripts,
     /// Copies of the data on other servers.
@@ -19,12 +17,7 @@ pub enum Absent {
 }
 
 static ABSENT: &[(Absent, &str)] = &[
-    (
-        Absent::Geo,
-        "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember \
-         georadiusbymember_ro geosearch geosearchstore",
-    ),
-    (Absent::HyperLogLog, "pfadd pfcount pfdebug pfmerge pfselftest"),
+    (Absent::Debugging, "pfdebug pfselftest"),
     (Absent::Scripts, "fcall fcall_ro function"),
     (
         Absent::Replication,
@@ -45,8 +38,7 @@ impl Absent {
     /// The error for a client, its code included.
     pub fn error(self) -> &'static str {
         match self {
-            Absent::Geo => "ERR Larder has no geospatial indexes",
-            Absent::HyperLogLog => "ERR Larder has no HyperLogLog",
+            Absent::Debugging => "ERR Larder has no commands to debug Redis's own structures",
             Absent::Scripts => "ERR Larder has no functions: EVAL runs scripts",
             Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
             Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",

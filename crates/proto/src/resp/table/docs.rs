@@ -38,24 +38,9 @@ pub fn describe(reply: &mut Reply<'_>, command: &Command) {
                 let number = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
                 place(reply, "find_keys", "keynum", &number);
             }
-            (super::ELSEWHERE, 2) => {
-                reply.bulk(b"begin_search");
-                reply.map(2);
-                reply.bulk(b"type");
-                reply.bulk(b"keyword");
-                reply.bulk(b"spec");
-                reply.map(2);
-                reply.bulk(b"keyword");
-                reply.bulk(b"STREAMS");
-                reply.bulk(b"startfrom");
-                reply.integer(spec.begin.into());
-                place(
-                    reply,
-                    "find_keys",
-                    "range",
-                    &[("lastkey", -1), ("keystep", 1), ("limit", 2)],
-                );
-            }
+            (super::ELSEWHERE, 2) => keyword(reply, "STREAMS", spec.begin, (-1, 2)),
+            (super::ELSEWHERE, 3) => keyword(reply, "STORE", spec.begin, (0, 0)),
+            (super::ELSEWHERE, 4) => keyword(reply, "STOREDIST", spec.begin, (0, 0)),
             (super::ELSEWHERE, _) => {
                 place(reply, "begin_search", "unknown", &[]);
                 place(reply, "find_keys", "unknown", &[]);
@@ -74,6 +59,21 @@ pub fn describe(reply: &mut Reply<'_>, command: &Command) {
 fn words(reply: &mut Reply<'_>, bits: u32, all: &'static [&'static str], before: &str) {
     reply.set(bits.count_ones() as usize);
     names(bits, all).for_each(|word| reply.simple(&[before, word].concat()));
+}
+
+/// Keys behind a word.
+fn keyword(reply: &mut Reply<'_>, word: &str, begin: i8, (last, limit): (i8, i8)) {
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"keyword");
+    reply.bulk(b"spec");
+    reply.map(2);
+    reply.bulk(b"keyword");
+    reply.bulk(word.as_bytes());
+    reply.bulk(b"startfrom");
+    reply.integer(begin.into());
+    place(reply, "find_keys", "range", &[("lastkey", last), ("keystep", 1), ("limit", limit)]);
 }
 
 fn place(reply: &mut Reply<'_>, name: &str, kind: &str, spec: &[(&str, i8)]) {

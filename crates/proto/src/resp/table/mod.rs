@@ -8,7 +8,9 @@
 pub mod absent;
 mod connection;
 pub mod docs;
+mod geo;
 mod hashes;
+mod hyperloglogs;
 mod id;
 mod keys;
 mod lists;
@@ -65,7 +67,8 @@ pub struct KeySpec {
     /// Last key: from the first, or when negative from the end; [`ELSEWHERE`]: no fixed place.
     pub last: i8,
     /// Step from one key to the next. Of keys [`ELSEWHERE`], 0: the argument at `begin` is their
-    /// number, and they follow it; 1: the arguments tell; 2: half of what follows STREAMS.
+    /// number, and they follow it; 1: the arguments tell; 2: half of what follows STREAMS;
+    /// 3 and 4: what follows STORE and STOREDIST.
     pub step: i8,
 }
 
@@ -106,7 +109,7 @@ macro_rules! commands {
 use commands;
 
 /// The tables, in the order COMMAND lists them.
-static GROUPS: [&[Command]; 11] = [
+static GROUPS: [&[Command]; 13] = [
     strings::COMMANDS,
     hashes::COMMANDS,
     lists::COMMANDS,
@@ -115,6 +118,8 @@ static GROUPS: [&[Command]; 11] = [
     sorting::COMMANDS,
     streams::COMMANDS,
     scripting::COMMANDS,
+    hyperloglogs::COMMANDS,
+    geo::COMMANDS,
     keys::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
@@ -239,11 +244,13 @@ impl KeySpec {
                 if end <= args.len() { (begin + 1..end).collect() } else { Vec::new() }
             }
             // SORT: of several destinations the last counts.
-            (ELSEWHERE, _) if self.flags & key::OW != 0 => {
+            (ELSEWHERE, 1) if self.flags & key::OW != 0 => {
                 let mut stores =
                     (2..args.len().saturating_sub(1)).filter(|at| args.is(*at, "STORE"));
                 stores.next_back().map(|at| at + 1).into_iter().collect()
             }
+            (ELSEWHERE, 3) => stored(args, begin, false),
+            (ELSEWHERE, 4) => stored(args, begin, true),
             (ELSEWHERE, 2) => streams(args).unwrap_or_default().collect(),
             (ELSEWHERE, _) => Vec::new(),
             (last, step) => {
@@ -255,6 +262,22 @@ impl KeySpec {
             }
         }
     }
+}
+
+/// The keys behind STORE, or STOREDIST, of GEORADIUS; the last of all is the destination.
+fn stored(args: &Args<'_>, from: usize, distances: bool) -> Vec<usize> {
+    let (mut at, mut found) = (from, Vec::new());
+    while at + 1 < args.len() {
+        let by = args.is(at, "STOREDIST");
+        if by || args.is(at, "STORE") {
+            at += 1;
+            if by == distances {
+                found.push(at);
+            }
+        }
+        at += 1;
+    }
+    found
 }
 
 /// The keys of XREAD and XREADGROUP (Redis: `xreadGetKeys`).
@@ -269,7 +292,7 @@ fn streams(args: &Args<'_>) -> Option<std::ops::Range<usize>> {
         };
     }
     let count = args.len().saturating_sub(at + 1);
-    (count > 0 && count % 2 == 0).then_some(at + 1..at + 1 + count / 2)
+    (count > 1).then_some(at + 1..at + 1 + count / 2)
 }
 
 #[cfg(test)]

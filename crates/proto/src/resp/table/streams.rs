@@ -6,7 +6,8 @@ commands! { COMMANDS
     "xack" Xack -4 [WRITE FAST] [WRITE STREAM FAST] [1 1 1]
         ["" [RW UPDATE] 1 0 1] [];
     "xadd" Xadd -5 [WRITE DENYOOM FAST] [WRITE STREAM FAST] [1 1 1]
-        ["UPDATE instead of INSERT because of the optional trimming feature" [RW UPDATE] 1 0 1] ["nondeterministic_output"];
+        ["UPDATE instead of INSERT because of the optional trimming feature" [RW UPDATE] 1 0 1]
+        ["nondeterministic_output"];
     "xautoclaim" Xautoclaim -6 [WRITE FAST] [WRITE STREAM FAST] [1 1 1]
         ["" [RW DELETE] 1 0 1] ["nondeterministic_output"];
     "xclaim" Xclaim -6 [WRITE FAST] [WRITE STREAM FAST] [1 1 1]

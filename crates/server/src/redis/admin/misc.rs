@@ -18,11 +18,6 @@ pub(crate) fn last_save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().integer(started as i64);
 }
 
-/// DUMP and RESTORE: their format is that of Redis's files, which Larder does not implement.
-pub(crate) fn dump(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().error("ERR Larder does not read or write values in the format of Redis's files");
-}
-
 pub(crate) fn debug(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let error = if args.is(1, "sleep") {
         "ERR DEBUG SLEEP is not allowed: a worker that sleeps serves nobody"

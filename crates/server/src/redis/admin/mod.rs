@@ -44,7 +44,6 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         Id::SlowlogReset => slowlog::reset,
         Id::Bgsave | Id::Save => misc::save,
         Id::Debug => misc::debug,
-        Id::Dump | Id::Restore => misc::dump,
         Id::Lastsave => misc::last_save,
         Id::Lolwut => misc::lolwut,
         Id::Role => misc::role,

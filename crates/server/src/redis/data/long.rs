@@ -4,6 +4,8 @@
 //! The value becomes visible when it is complete, and replaces the one it was computed from. If
 //! that has changed meanwhile (by the memcached face or an eviction), the command starts again.
 
+use std::ops::Range;
+
 use larder_proto::resp::Args;
 use larder_store::{Entry, Fill, FillOptions, If, Namespace, Put, PutError};
 
@@ -29,6 +31,8 @@ static ZEROS: [u8; PIECE] = [0; PIECE];
 pub(super) enum Bytes {
     /// An argument, by position.
     Arg(usize),
+    /// A part of an argument.
+    Part(usize, Range<usize>),
     Own(Box<[u8]>),
 }
 
@@ -36,6 +40,7 @@ impl Bytes {
     fn get<'a>(&'a self, args: &Args<'a>) -> &'a [u8] {
         match self {
             Bytes::Arg(at) => args.get(*at),
+            Bytes::Part(at, part) => &args.get(*at)[part.clone()],
             Bytes::Own(bytes) => bytes,
         }
     }

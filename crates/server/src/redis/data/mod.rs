@@ -21,6 +21,8 @@
 //! | `zsets/` | sorted sets |
 //! | `join.rs` | what joins of sets and of sorted sets have in common |
 //! | `streams/` | streams |
+//! | `hyperloglog.rs`, `geo/` | HyperLogLogs, positions |
+//! | `dump/` | DUMP and RESTORE |
 //! | `sort.rs` | SORT |
 //! | `hashes.rs`, `hash_write.rs`, `hash_walk.rs` | hashes |
 
@@ -30,11 +32,14 @@ mod bits;
 mod collection;
 mod counters;
 mod drawing;
+mod dump;
 mod errors;
 mod expiry;
+mod geo;
 mod hash_walk;
 mod hash_write;
 mod hashes;
+mod hyperloglog;
 mod join;
 mod joined;
 mod keys;
@@ -83,6 +88,9 @@ pub(crate) fn command(id: Id) -> Option<Run> {
         .or_else(|| on_sets(id))
         .or_else(|| on_sorted_sets(id))
         .or_else(|| streams::command(id))
+        .or_else(|| geo::command(id))
+        .or_else(|| hyperloglog::command(id))
+        .or_else(|| dump::command(id))
 }
 
 /// Serves a client that waits for a key. False: nobody behind it can be served now. `held`: keys

@@ -63,7 +63,8 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
             | Id::Append
             | Id::Setrange
             | Id::Mset
-            | Id::Msetnx,
+            | Id::Msetnx
+            | Id::Restore,
         ) => (WORD, usize::MAX),
         Some(_) if command.is_some_and(|command| command.categories & COLLECTIONS != 0) => {
             (WORD, MESSAGE)

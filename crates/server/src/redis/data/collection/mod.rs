@@ -227,7 +227,7 @@ impl Coll<'_> {
         }
         let stale = std::mem::take(&mut self.stale);
         self.delete(&stale);
-        // Who waits for a stream is told by XADD alone.
+        // XADD alone calls the clients that wait for a stream.
         if self.head.count > 0 && matches!(self.kind, Kind::List | Kind::SortedSet) {
             ctx.face.signal(self.ns, self.key);
         }

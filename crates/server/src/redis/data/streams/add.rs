@@ -15,7 +15,11 @@ use super::{INVALID_ID, strict_id, write_id};
 /// Entries that an approximate trim removes at most, if the client does not say.
 const LIMIT: u64 = 100 * RUN_ENTRIES;
 
-/// What a stream is trimmed to.
+/// Most fields of an entry, and bytes of them: an entry is copied with its run in one go.
+const FIELDS: usize = 1 << 16;
+const ENTRY: usize = (4 << 20) + (64 << 10);
+
+/// The goal of a trim.
 #[derive(Clone, Copy, Debug)]
 enum Goal {
     /// So many entries.
@@ -187,6 +191,10 @@ pub(in super::super) fn xadd(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let fields = args.len().saturating_sub(options.at + 1);
         if fields < 2 || fields % 2 == 1 {
             return Err("ERR wrong number of arguments for 'xadd' command".into());
+        }
+        let bytes: usize = args.from(options.at + 1).take(2 * FIELDS + 1).map(<[u8]>::len).sum();
+        if fields > 2 * FIELDS || bytes > ENTRY {
+            return Err("ERR Elements are too large to be stored".into());
         }
         if options.id == Some((StreamId::MIN, true)) {
             return Err("ERR The ID specified in XADD must be greater than 0-0".into());

@@ -23,7 +23,7 @@ struct Claim {
     just_id: bool,
 }
 
-/// What came of an entry.
+/// The outcome for an entry.
 enum Claimed {
     Claimed,
     /// It is not in the stream any more, and not pending.
@@ -81,7 +81,7 @@ impl Claiming<'_, '_> {
     /// A consumer has one pending entry less.
     fn release(&mut self, consumer: u32) -> Outcome {
         match &mut self.own {
-            Some((own, _)) if own.number == consumer => own.pending -= 1,
+            Some((own, _)) if own.number == consumer => own.pending = own.pending.saturating_sub(1),
             _ => self.stream.release(self.group.number, consumer)?,
         }
         Ok(())

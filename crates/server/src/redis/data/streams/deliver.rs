@@ -3,7 +3,7 @@
 use larder_proto::resp::{
     Reply, Version,
     collection::Kind,
-    stream::{Consumer, Group, StreamId, key},
+    stream::{Consumer, Group, Pending, StreamId, key},
 };
 
 use super::super::super::{ctx::Class, ctx::Ctx, waiting::Waiter};
@@ -18,7 +18,7 @@ use super::{SOME, write_entry, write_id};
 const SERVED: u64 = 256;
 const SERVED_BYTES: usize = 1 << 20;
 
-/// What XREAD or XREADGROUP reads.
+/// The streams that XREAD or XREADGROUP reads, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::redis) struct Reading {
     /// XREADGROUP: the group and its consumer.
@@ -61,8 +61,14 @@ impl Ctx<'_> {
             }
             stream.count_read(&mut group, &ids)?;
             if !reading.no_ack {
+                // Mostly all that is pending was delivered before.
+                let last = stream.last_pending(group.number)?;
                 for id in &ids {
-                    stream.assign(&mut group, &mut own, *id, ctx.now)?;
+                    let old = match last.is_some_and(|last| *id <= last) {
+                        true => stream.pending(group.number, *id)?,
+                        false => None,
+                    };
+                    stream.assign(&mut group, &mut own, (*id, old), ctx.now)?;
                 }
             }
             stream.set_consumer(group.number, &own);
@@ -145,6 +151,13 @@ impl Coll<'_> {
         })
     }
 
+    /// The last pending ID of a group.
+    pub(super) fn last_pending(&self, group: u32) -> Outcome<Option<StreamId>> {
+        let above = [&key::pending(group, StreamId::MAX)[..], &[0]].concat();
+        let last = self.key_below(&above)?.filter(|found| found.starts_with(&key::start(2, group)));
+        Ok(last.and_then(|found| key::id(&found)))
+    }
+
     /// The group has read these entries.
     fn count_read(&self, group: &mut Group, ids: &[StreamId]) -> Outcome {
         if ids.is_empty() {
@@ -162,19 +175,17 @@ impl Coll<'_> {
         Ok(())
     }
 
-    /// Makes an entry pending for a consumer, whoever had it before.
+    /// Makes an entry pending for a consumer, whoever had it before (`old`).
     fn assign(
         &mut self,
         group: &mut Group,
         own: &mut Consumer,
-        id: StreamId,
+        (id, old): (StreamId, Option<Pending>),
         time: u64,
     ) -> Outcome {
-        use larder_proto::resp::stream::Pending;
-        let old = self.pending(group.number, id)?;
         match &old {
             None => group.pending += 1,
-            Some(old) if old.consumer == own.number => own.pending -= 1,
+            Some(old) if old.consumer == own.number => own.pending = own.pending.saturating_sub(1),
             Some(old) => self.release(group.number, old.consumer)?,
         }
         own.pending += 1;

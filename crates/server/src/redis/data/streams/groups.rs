@@ -10,7 +10,7 @@ use larder_proto::resp::{
 use super::super::super::ctx::{Class, Ctx};
 use super::super::collection::Coll;
 use super::super::errors::{NOT_INTEGER, Outcome, Refused};
-use super::{INVALID_ID, SOME, strict_id};
+use super::{INVALID_ID, SOME, check_name, strict_id};
 
 const NO_STREAM: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for \
                          CREATE you may want to use the MKSTREAM option to create an empty stream \
@@ -90,6 +90,7 @@ pub(in super::super) fn create(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             return Ok(());
         };
         let (key, name) = (args.get(2), args.get(3));
+        check_name(name)?;
         let old = ctx.open(key, Kind::Stream)?;
         if old.is_none() && !makes {
             return Err(NO_STREAM.into());

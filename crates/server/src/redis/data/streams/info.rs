@@ -118,7 +118,7 @@ pub(super) fn write_named_id(reply: &mut Reply<'_>, name: &str, id: StreamId) {
 
 impl Coll<'_> {
     /// The first group whose name is not below this.
-    pub(super) fn next_group(&self, from: &[u8]) -> Outcome<Option<(Vec<u8>, Group)>> {
+    pub(in super::super) fn next_group(&self, from: &[u8]) -> Outcome<Option<(Vec<u8>, Group)>> {
         let mut found = None;
         self.scan_records(&key::group(from), &mut |key, record| {
             if key.starts_with(key::GROUPS) {
@@ -131,7 +131,11 @@ impl Coll<'_> {
     }
 
     /// The first consumer of a group whose name is not below this.
-    pub(super) fn next_consumer(&self, group: u32, from: &[u8]) -> Outcome<Option<Consumer>> {
+    pub(in super::super) fn next_consumer(
+        &self,
+        group: u32,
+        from: &[u8],
+    ) -> Outcome<Option<Consumer>> {
         let start = key::start(4, group);
         let mut found = None;
         self.scan_records(&key::name(group, from), &mut |key, number| {

@@ -39,7 +39,7 @@ use super::errors::Outcome;
 
 const INVALID_ID: &str = "ERR Invalid stream ID specified as stream command argument";
 /// Entries, or records of groups, that are written between two checks of the clock.
-const SOME: usize = 256;
+const SOME: usize = 64;
 
 /// The handler of a command on streams; None: another command.
 pub(super) fn command(id: Id) -> Option<Run> {
@@ -69,6 +69,17 @@ pub(super) fn command(id: Id) -> Option<Run> {
         Id::Xtrim => add::xtrim,
         _ => return None,
     })
+}
+
+/// Longest name of a group or consumer, in bytes: names are compared and copied with their records.
+const NAME: usize = 64 * 1024;
+
+/// Refuses a name of a group or consumer that is too long.
+pub(super) fn check_name(name: &[u8]) -> Outcome {
+    if name.len() > NAME {
+        return Err("ERR the name is longer than 65536 bytes".into());
+    }
+    Ok(())
 }
 
 /// Parses an ID without `-` and `+`.
@@ -122,17 +133,17 @@ fn write_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
 
 impl Coll<'_> {
     /// The group with this name.
-    fn group(&self, name: &[u8]) -> Outcome<Option<Group>> {
+    pub(in super::super) fn group(&self, name: &[u8]) -> Outcome<Option<Group>> {
         let record = self.record(&key::group(name))?;
         Ok(record.map(|record| Group::read(&record)).transpose()?)
     }
 
-    fn set_group(&mut self, name: &[u8], group: &Group) {
+    pub(in super::super) fn set_group(&mut self, name: &[u8], group: &Group) {
         self.set_record(key::group(name), Some(group.write()));
     }
 
     /// The consumer with this name.
-    fn consumer(&self, group: u32, name: &[u8]) -> Outcome<Option<Consumer>> {
+    pub(in super::super) fn consumer(&self, group: u32, name: &[u8]) -> Outcome<Option<Consumer>> {
         let Some(number) = self.record(&key::name(group, name))? else { return Ok(None) };
         let number = number[..].try_into().map(u32::from_be_bytes);
         self.consumer_by(group, number.map_err(|_| larder_proto::resp::collection::Damaged)?)
@@ -143,12 +154,18 @@ impl Coll<'_> {
         Ok(record.map(|record| Consumer::read(&record)).transpose()?)
     }
 
-    fn set_consumer(&mut self, group: u32, consumer: &Consumer) {
+    pub(in super::super) fn set_consumer(&mut self, group: u32, consumer: &Consumer) {
         self.set_record(key::consumer(group, consumer.number), Some(consumer.write()));
     }
 
     /// Makes a consumer; the group counts it.
-    fn new_consumer(&mut self, group: &mut Group, name: &[u8], now: u64) -> Outcome<Consumer> {
+    pub(in super::super) fn new_consumer(
+        &mut self,
+        group: &mut Group,
+        name: &[u8],
+        now: u64,
+    ) -> Outcome<Consumer> {
+        check_name(name)?;
         let mut state = self.state()?;
         let number = state.numbers as u32;
         state.numbers += 1;
@@ -160,13 +177,19 @@ impl Coll<'_> {
         Ok(consumer)
     }
 
-    fn pending(&self, group: u32, id: StreamId) -> Outcome<Option<Pending>> {
+    pub(in super::super) fn pending(&self, group: u32, id: StreamId) -> Outcome<Option<Pending>> {
         let record = self.record(&key::pending(group, id))?;
         Ok(record.map(|record| Pending::read(&record)).transpose()?)
     }
 
     /// Writes a pending entry, which is new or was another consumer's.
-    fn set_pending(&mut self, group: u32, id: StreamId, old: Option<u32>, pending: &Pending) {
+    pub(in super::super) fn set_pending(
+        &mut self,
+        group: u32,
+        id: StreamId,
+        old: Option<u32>,
+        pending: &Pending,
+    ) {
         self.set_record(key::pending(group, id), Some(pending.write()));
         if old == Some(pending.consumer) {
             return;

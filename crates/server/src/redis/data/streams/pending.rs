@@ -47,8 +47,7 @@ fn summary(ctx: &mut Ctx<'_>, args: &Args<'_>, stream: Coll<'_>, group: Group) -
         first = key::id(found);
         false
     })?;
-    let above = [&key::pending(group.number, StreamId::MAX)[..], &[0]].concat();
-    let last = stream.key_below(&above)?.and_then(|key| key::id(&key));
+    let last = stream.last_pending(group.number)?;
     let (true, Some(first), Some(last)) = (group.pending > 0, first, last) else {
         reply.null();
         reply.null();
@@ -171,7 +170,7 @@ impl Rows {
 
 impl Coll<'_> {
     /// Some pending entries of a group, or of one consumer, from an ID on.
-    pub(super) fn some_pending(
+    pub(in super::super) fn some_pending(
         &self,
         group: u32,
         consumer: Option<u32>,

@@ -147,6 +147,8 @@ fn read(ctx: &mut Ctx<'_>, args: &Args<'_>, grouped: bool) -> Outcome {
         read.end(ctx, args);
         return Ok(());
     }
+    // It may have waited until now; its steps must not.
+    ctx.waits_no_more();
     let again = if grouped { xreadgroup } else { xread };
     ctx.steps_from(args, again, read.start, read, |ctx, args, read| read.step(ctx, args));
     Ok(())
@@ -218,7 +220,11 @@ fn from(
                               the GROUP <group> <consumer> option."
             .into()),
         (b">", true) => Ok(Some(From::New)),
-        _ => Ok(Some(From::After(strict_id(id)?))),
+        _ => Ok(Some(match strict_id(id)? {
+            // As Redis has it.
+            StreamId::MAX if group.is_some() => From::New,
+            id => From::After(id),
+        })),
     }
 }
 
@@ -268,7 +274,7 @@ impl Read {
                 let Some(from) = id.next().filter(|from| last >= Some(*from)) else {
                     return Ok(None);
                 };
-                let left = (stream.len() - stream.entries_below(from)?).min(most);
+                let left = stream.len().saturating_sub(stream.entries_below(from)?).min(most);
                 (Part::Walk(Walk { key: at, from, backwards: false, left }), left)
             }
             (Some((name, _)), From::New) => {
@@ -276,7 +282,7 @@ impl Read {
                 let Some(from) = group.last.next().filter(|from| last >= Some(*from)) else {
                     return Ok(None);
                 };
-                let left = (stream.len() - stream.entries_below(from)?).min(most);
+                let left = stream.len().saturating_sub(stream.entries_below(from)?).min(most);
                 (Part::New(left), left)
             }
             (Some((name, consumer)), From::After(id)) => {
@@ -288,7 +294,7 @@ impl Read {
                         let end = key::owned(group.number, own.number, StreamId::MAX);
                         let up_to = stream.records_below(&[&end[..], &[0]].concat())?;
                         let start = key::owned(group.number, own.number, from);
-                        (up_to - stream.records_below(&start)?).min(most)
+                        up_to.saturating_sub(stream.records_below(&start)?).min(most)
                     }
                 };
                 drop(stream);

@@ -141,7 +141,7 @@ impl ZsetJoin {
 }
 
 /// Members by score and member, with both.
-pub(super) type Ranked = SlowMap<Vec<u8>, (f64, Box<[u8]>)>;
+pub(in super::super) type Ranked = SlowMap<Vec<u8>, (f64, Box<[u8]>)>;
 
 /// A result being ordered by score and member.
 struct Sorting {
@@ -179,7 +179,7 @@ impl Sorting {
 }
 
 /// Stores members as a sorted set at a key among the arguments, and answers their number.
-pub(super) fn store(
+pub(in super::super) fn store(
     ctx: &mut Ctx<'_>,
     args: &Args<'_>,
     key: usize,

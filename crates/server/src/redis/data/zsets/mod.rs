@@ -99,36 +99,60 @@ struct Adding {
     updated: u64,
     /// The last score that was set, if it was.
     last: Option<f64>,
+    /// Arguments of a member, which is the last of them, and how its score is read.
+    stride: usize,
+    score: ReadScore,
 }
+
+/// Reads the score at this place. None: an error is answered.
+type ReadScore = fn(&mut Ctx<'_>, &Args<'_>, usize) -> Outcome<Option<f64>>;
 
 /// ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
 pub(super) fn zadd(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = Options::parse(args).map(|(options, first)| add(ctx, args, zadd, options, first));
+    let outcome = Options::parse(args).map(|(options, first)| {
+        add(ctx, args, zadd, Adding::new(options, first));
+    });
     ctx.settle(outcome, args);
 }
 
 /// ZINCRBY key increment member
 pub(super) fn zincrby(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let options = Options { increment: true, ..Options::default() };
-    add(ctx, args, zincrby, options, 2);
+    add(ctx, args, zincrby, Adding::new(options, 2));
 }
 
-fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, options: Options, first: usize) {
-    let job = Adding { options, checked: first, at: first, added: 0, updated: 0, last: None };
+/// GEOADD: members with their scores from `first` on. `options`: NX, XX, CH before them.
+pub(super) fn add_positions(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    again: super::Run,
+    first: usize,
+    score: ReadScore,
+) {
+    let has = |word| (2..first).any(|at| args.is(at, word));
+    let options =
+        Options { absent: has("NX"), present: has("XX"), changed: has("CH"), ..Options::default() };
+    let job = Adding { stride: 3, score, ..Adding::new(options, first) };
+    add(ctx, args, again, job);
+}
+
+fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, job: Adding) {
     ctx.steps(args, again, job, |ctx, args, job| {
         let key = args.get(1);
         if job.checked < args.len() {
-            let end = args.len().min(job.checked + 2 * CHECKED);
-            for at in (job.checked..end).step_by(2) {
-                parse_score(args.get(at)).ok_or(NOT_FLOAT)?;
+            let end = args.len().min(job.checked + job.stride * CHECKED);
+            for at in (job.checked..end).step_by(job.stride) {
+                if (job.score)(ctx, args, at)?.is_none() {
+                    return Ok(true);
+                }
             }
             job.checked = end;
             if end < args.len() {
                 return Ok(false);
             }
         }
-        // A score and its member each.
-        let end = job.at + portion(args, job.at, 2 * ITEMS).next_multiple_of(2);
+        let some = portion(args, job.at, job.stride * ITEMS).next_multiple_of(job.stride);
+        let end = job.at + some;
         let done = ctx.retry(|ctx| {
             let mut set = match ctx.open(key, Kind::SortedSet)? {
                 Some(set) => set,
@@ -136,9 +160,9 @@ fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, options: Options, 
                 None => ctx.new_coll(key, Kind::SortedSet, None),
             };
             let (mut added, mut updated, mut last) = (0, 0, None);
-            for at in (job.at..end).step_by(2) {
-                let given = parse_score(args.get(at)).ok_or(NOT_FLOAT)?;
-                let member = args.get(at + 1);
+            for at in (job.at..end).step_by(job.stride) {
+                let Some(given) = (job.score)(ctx, args, at)? else { continue };
+                let member = args.get(at + job.stride - 1);
                 let old = set.score(member)?;
                 let Some(new) = job.options.score(old, given)? else { continue };
                 last = Some(new);
@@ -179,6 +203,12 @@ fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, options: Options, 
 }
 
 impl Adding {
+    fn new(options: Options, first: usize) -> Adding {
+        let score: ReadScore = |_, args, at| Ok(Some(parse_score(args.get(at)).ok_or(NOT_FLOAT)?));
+        let (checked, at, last) = (first, first, None);
+        Adding { options, checked, at, added: 0, updated: 0, last, stride: 2, score }
+    }
+
     fn report(&self, ctx: &mut Ctx<'_>, key: &[u8]) {
         if self.added + self.updated > 0 {
             let event = if self.options.increment { "zincr" } else { "zadd" };

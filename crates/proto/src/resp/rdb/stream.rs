@@ -1,0 +1,178 @@
+//! Streams in payloads: listpacks of entries, facts, groups with what is pending.
+
+use super::loader::Part;
+use super::packed::{Packed, Packing};
+use super::{Bad, Reader, kind};
+use crate::resp::stream::StreamId;
+
+/// The entry is removed.
+const DELETED: i64 = 1;
+/// The entry has the fields of the first.
+const SAME_FIELDS: i64 = 2;
+/// Most fields of an entry.
+const FIELDS: i64 = 1 << 16;
+
+/// A stream that is being read.
+#[derive(Clone, Debug)]
+pub(super) struct StreamLoader {
+    kind: u8,
+    at: At,
+    /// Listpacks, then groups that are still to come.
+    left: u64,
+    last: Option<StreamId>,
+}
+
+/// The part that comes next.
+#[derive(Clone, Debug)]
+enum At {
+    Listpacks,
+    Entries(Box<Entries>),
+    Groups,
+    /// So many pending entries of a group.
+    Pending(u64),
+    Consumers(u64),
+    /// So many pending entries of a consumer, and so many consumers behind it.
+    Owned(u64, u64),
+}
+
+/// A listpack of entries.
+#[derive(Clone, Debug)]
+struct Entries {
+    packed: Packed,
+    base: StreamId,
+    names: Vec<Vec<u8>>,
+}
+
+impl StreamLoader {
+    pub(super) fn new(kind: u8, reader: &mut Reader<'_>) -> Result<StreamLoader, Bad> {
+        Ok(StreamLoader { kind, at: At::Listpacks, left: reader.len()?, last: None })
+    }
+
+    /// The next part; None: it was the last.
+    pub(super) fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<Part>, Bad> {
+        loop {
+            match &mut self.at {
+                At::Listpacks if self.left == 0 => {
+                    let facts = self.facts(reader)?;
+                    self.left = reader.len()?;
+                    self.at = At::Groups;
+                    return Ok(Some(facts));
+                }
+                At::Listpacks => {
+                    self.left -= 1;
+                    self.at = At::Entries(Box::new(Entries::read(reader)?));
+                }
+                At::Entries(entries) => match entries.next()? {
+                    Some((id, pairs)) => {
+                        if self.last.is_some_and(|last| id <= last) || id == StreamId::MIN {
+                            return Err(Bad);
+                        }
+                        self.last = Some(id);
+                        return Ok(Some(Part::Entry(id, pairs)));
+                    }
+                    None => self.at = At::Listpacks,
+                },
+                At::Groups if self.left == 0 => return Ok(None),
+                At::Groups => {
+                    self.left -= 1;
+                    let (name, last) = (reader.string()?, id(reader)?);
+                    let read = match self.kind {
+                        kind::STREAM => None,
+                        _ => Some(reader.len()?).filter(|read| *read != u64::MAX),
+                    };
+                    self.at = At::Pending(reader.len()?);
+                    return Ok(Some(Part::Group(name, last, read)));
+                }
+                At::Pending(0) => self.at = At::Consumers(reader.len()?),
+                At::Pending(left) => {
+                    *left -= 1;
+                    let (id, time, count) = (raw_id(reader)?, reader.fixed()?, reader.len()?);
+                    return Ok(Some(Part::Pending(id, time, count)));
+                }
+                At::Consumers(0) => self.at = At::Groups,
+                At::Consumers(left) => {
+                    let left = *left - 1;
+                    let (name, seen) = (reader.string()?, reader.fixed()?);
+                    if self.kind == kind::STREAM_3 {
+                        // When it was active last.
+                        reader.fixed()?;
+                    }
+                    self.at = At::Owned(reader.len()?, left);
+                    return Ok(Some(Part::Consumer(name, seen)));
+                }
+                At::Owned(0, consumers) => self.at = At::Consumers(*consumers),
+                At::Owned(left, _) => {
+                    *left -= 1;
+                    return Ok(Some(Part::Owned(raw_id(reader)?)));
+                }
+            }
+        }
+    }
+
+    fn facts(&self, reader: &mut Reader<'_>) -> Result<Part, Bad> {
+        let (count, last) = (reader.len()?, id(reader)?);
+        if self.last.is_some_and(|own| own > last) {
+            return Err(Bad);
+        }
+        if self.kind == kind::STREAM {
+            return Ok(Part::Facts(count, last, StreamId::MIN, count));
+        }
+        // The first ID is that of the first entry.
+        id(reader)?;
+        Ok(Part::Facts(count, last, id(reader)?, reader.len()?))
+    }
+}
+
+fn id(reader: &mut Reader<'_>) -> Result<StreamId, Bad> {
+    Ok(StreamId { ms: reader.len()?, seq: reader.len()? })
+}
+
+fn raw_id(reader: &mut Reader<'_>) -> Result<StreamId, Bad> {
+    StreamId::of_key(reader.take(16)?).ok_or(Bad)
+}
+
+impl Entries {
+    fn read(reader: &mut Reader<'_>) -> Result<Entries, Bad> {
+        let base = StreamId::of_key(&reader.string()?).ok_or(Bad)?;
+        let mut packed = Packed::new(Packing::Listpack, reader.string()?)?;
+        // Numbers of entries and of removed ones.
+        packed.must()?;
+        packed.must()?;
+        let count = fields(packed.must()?.number()?)?;
+        let mut names = Vec::new();
+        for _ in 0..count {
+            names.push(packed.must()?.into_bytes());
+        }
+        packed.must()?;
+        Ok(Entries { packed, base, names })
+    }
+
+    fn next(&mut self) -> Result<Option<(StreamId, Vec<Vec<u8>>)>, Bad> {
+        loop {
+            let Some(flags) = self.packed.next()? else { return Ok(None) };
+            let flags = flags.number()?;
+            let (ms, seq) = (self.packed.must()?.number()?, self.packed.must()?.number()?);
+            let ms = self.base.ms.wrapping_add_signed(ms);
+            let id = StreamId { ms, seq: self.base.seq.wrapping_add_signed(seq) };
+            let mut pairs = Vec::new();
+            if flags & SAME_FIELDS != 0 {
+                for name in &self.names {
+                    pairs.extend([name.clone(), self.packed.must()?.into_bytes()]);
+                }
+            } else {
+                for _ in 0..2 * fields(self.packed.must()?.number()?)? {
+                    pairs.push(self.packed.must()?.into_bytes());
+                }
+            }
+            // The number of elements, to go backwards.
+            self.packed.must()?;
+            if flags & DELETED == 0 {
+                return if pairs.is_empty() { Err(Bad) } else { Ok(Some((id, pairs))) };
+            }
+        }
+    }
+}
+
+fn fields(number: i64) -> Result<i64, Bad> {
+    if (0..=FIELDS).contains(&number) { Ok(number) } else { Err(Bad) }
+}

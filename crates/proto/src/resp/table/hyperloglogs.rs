@@ -1,0 +1,13 @@
+//! Commands on HyperLogLogs, as Redis 7.0 describes them.
+
+use super::commands;
+
+commands! { COMMANDS
+    "pfadd" Pfadd -2 [WRITE DENYOOM FAST] [WRITE HYPERLOGLOG FAST] [1 1 1]
+        ["" [RW INSERT] 1 0 1] [];
+    "pfcount" Pfcount -2 [READONLY] [READ HYPERLOGLOG SLOW] [1 -1 1]
+        ["RW because it may change the internal representation of the key, and propagate to replicas"
+            [RW ACCESS] 1 -1 1] [];
+    "pfmerge" Pfmerge -2 [WRITE DENYOOM] [WRITE HYPERLOGLOG SLOW] [1 -1 1]
+        ["" [RW ACCESS INSERT] 1 0 1, "" [RO ACCESS] 2 -1 1] [];
+}

@@ -1,0 +1,208 @@
+//! A value from the parts of a payload, some at a time.
+
+use larder_proto::resp::{
+    collection::Kind,
+    hash::Change,
+    rdb::{Bad, Form, Loader, Part},
+    stream::{Consumer, Group, Pending, State, StreamId},
+};
+
+use super::super::super::ctx::Ctx;
+use super::super::collection::{Coll, Side};
+use super::super::errors::Outcome;
+use super::super::hashes::change;
+use super::super::streams::check_name;
+
+/// Parts, and bytes of them, that are stored between two checks of the clock.
+const PARTS: usize = 64;
+const BYTES: usize = 256 * 1024;
+/// The consumer of a pending entry until that is read.
+const NOBODY: u32 = u32::MAX;
+
+/// A value that is being built.
+pub(super) struct Building {
+    loader: Loader,
+    group: Option<(Vec<u8>, Group)>,
+    consumer: Option<Consumer>,
+    begun: bool,
+}
+
+impl Building {
+    pub(super) fn new(loader: Loader) -> Building {
+        Building { loader, group: None, consumer: None, begun: false }
+    }
+
+    /// Stores some parts. True: all are stored.
+    pub(super) fn step(&mut self, ctx: &mut Ctx<'_>, key: &[u8], payload: &[u8]) -> Outcome<bool> {
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        let mut is_over = false;
+        while parts.len() < PARTS && bytes < BYTES {
+            let Some(part) = self.loader.next(payload)? else {
+                is_over = true;
+                break;
+            };
+            bytes += size(&part);
+            parts.push(part);
+        }
+        if self.loader.form() == Form::Hash {
+            self.fields(ctx, key, &parts)?;
+            return Ok(is_over);
+        }
+        let kind = match self.loader.form() {
+            Form::Set => Kind::Set,
+            Form::SortedSet => Kind::SortedSet,
+            Form::Stream => Kind::Stream,
+            Form::List | Form::String | Form::Hash => Kind::List,
+        };
+        let (group, consumer) = (self.group.clone(), self.consumer.clone());
+        ctx.retry(|ctx| {
+            (self.group, self.consumer) = (group.clone(), consumer.clone());
+            let mut coll = match ctx.open(key, kind)? {
+                Some(coll) => coll,
+                None if !self.begun => ctx.new_coll(key, kind, None),
+                // The stored part was evicted: the rest must not pass for all.
+                None => return Err(FULL.into()),
+            };
+            self.put(&mut coll, &parts, ctx.now)?;
+            coll.commit(ctx)
+        })?;
+        self.begun = true;
+        Ok(is_over)
+    }
+
+    fn fields(&mut self, ctx: &mut Ctx<'_>, key: &[u8], parts: &[Part]) -> Outcome {
+        let changes: Vec<Change<'_>> = parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Pair(field, value) => Some((&field[..], Some(&value[..]))),
+                _ => None,
+            })
+            .collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        ctx.retry(|ctx| {
+            let old = ctx.look_hash(key)?;
+            if old.is_none() && self.begun {
+                return Err(FULL.into());
+            }
+            change(ctx, key, old.as_ref(), &changes)
+        })?;
+        self.begun = true;
+        Ok(())
+    }
+
+    fn put(&mut self, coll: &mut Coll<'_>, parts: &[Part], now: u64) -> Outcome {
+        if coll.kind == Kind::List {
+            let elements = parts.iter().filter_map(|part| match part {
+                Part::Element(element) => Some(&element[..]),
+                _ => None,
+            });
+            return coll.push(Side::Right, elements);
+        }
+        for part in parts {
+            match part {
+                Part::Element(member) => {
+                    coll.add(member)?;
+                }
+                Part::Scored(member, score) => {
+                    let old = coll.score(member)?;
+                    coll.set_score(member, old, Some(*score))?;
+                }
+                part => self.put_stream(coll, part, now)?,
+            }
+        }
+        self.settle(coll);
+        Ok(())
+    }
+
+    /// Writes the current group and consumer.
+    fn settle(&self, coll: &mut Coll<'_>) {
+        if let Some((name, group)) = &self.group {
+            coll.set_group(name, group);
+            if let Some(consumer) = &self.consumer {
+                coll.set_consumer(group.number, consumer);
+            }
+        }
+    }
+
+    fn put_stream(&mut self, coll: &mut Coll<'_>, part: &Part, now: u64) -> Outcome {
+        match part {
+            Part::Entry(id, pairs) => {
+                let pairs = pairs.chunks_exact(2).map(|pair| (&pair[0][..], &pair[1][..]));
+                coll.append(*id, pairs)
+            }
+            Part::Facts(_, last, max_deleted, added) => {
+                let state = State {
+                    last: *last,
+                    max_deleted: *max_deleted,
+                    added: *added,
+                    ..State::default()
+                };
+                coll.set_state(&state);
+                Ok(())
+            }
+            Part::Group(name, last, read) => {
+                self.settle(coll);
+                check_name(name)?;
+                if coll.group(name)?.is_some() {
+                    return Err(Bad.into());
+                }
+                let mut state = coll.state()?;
+                let number = state.numbers as u32;
+                (state.numbers, state.groups) = (state.numbers + 1, state.groups + 1);
+                coll.set_state(&state);
+                let group = Group { number, last: *last, read: *read, ..Group::default() };
+                (self.group, self.consumer) = (Some((name.clone(), group)), None);
+                Ok(())
+            }
+            Part::Pending(id, time, count) => {
+                let Some((_, group)) = &mut self.group else { return Err(Bad.into()) };
+                group.pending += 1;
+                let pending = Pending { consumer: NOBODY, time: (*time).min(now), count: *count };
+                coll.set_pending(group.number, *id, Some(NOBODY), &pending);
+                Ok(())
+            }
+            Part::Consumer(name, seen) => self.put_consumer(coll, name, *seen),
+            Part::Owned(id) => self.own(coll, *id),
+            Part::Element(_) | Part::Pair(..) | Part::Scored(..) => Err(Bad.into()),
+        }
+    }
+
+    fn put_consumer(&mut self, coll: &mut Coll<'_>, name: &[u8], seen: u64) -> Outcome {
+        self.settle(coll);
+        let Some((_, group)) = &mut self.group else { return Err(Bad.into()) };
+        if coll.consumer(group.number, name)?.is_some() {
+            return Err(Bad.into());
+        }
+        self.consumer = Some(coll.new_consumer(group, name, seen)?);
+        Ok(())
+    }
+
+    fn own(&mut self, coll: &mut Coll<'_>, id: StreamId) -> Outcome {
+        let (Some((_, group)), Some(consumer)) = (&self.group, &mut self.consumer) else {
+            return Err(Bad.into());
+        };
+        let pending = coll.pending(group.number, id)?.filter(|own| own.consumer == NOBODY);
+        let pending = Pending { consumer: consumer.number, ..pending.ok_or(Bad)? };
+        consumer.pending += 1;
+        coll.set_pending(group.number, id, None, &pending);
+        Ok(())
+    }
+}
+
+const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Bytes of a string beside its own.
+const TEXT: usize = 32;
+
+/// Bytes of a part, about.
+pub(super) fn size(part: &Part) -> usize {
+    match part {
+        Part::Element(bytes) | Part::Scored(bytes, _) => bytes.len(),
+        Part::Pair(field, value) => field.len() + value.len(),
+        Part::Entry(_, pairs) => pairs.iter().map(|text| text.len() + TEXT).sum(),
+        Part::Group(name, ..) | Part::Consumer(name, _) => name.len(),
+        _ => 16,
+    }
+}
