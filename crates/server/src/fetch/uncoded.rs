@@ -10,7 +10,6 @@ use crate::{
     fetch::{job::Job, template},
     origin::{Body, Response},
     page::head::Spelled,
-    room::Holding,
 };
 
 /// Longest body that is uncoded, coded or not, in bytes. A longer one, and one that cannot be read,
@@ -43,14 +42,14 @@ pub(super) async fn undo(
         }
         encoding
     };
-    let mut held = Holding::new(&job.pages.shared.room);
-    let Some(raw) = template::read(response, &mut held, MOST).await? else { return Ok(()) };
-    match template::decoded(raw.clone(), encoding, MOST).await {
-        Ok(Some(content)) => {
+    let room = &job.pages.shared.room;
+    let Some(raw) = template::read(room, response, MOST).await? else { return Ok(()) };
+    match template::decoded(room, raw.clone(), encoding, MOST).await {
+        Ok(content) => {
             response.body = Body::ready(content);
             describe(spelled);
         }
-        Ok(None) | Err(_) => response.body.refill(raw),
+        Err(_) => response.body.refill(raw),
     }
     Ok(())
 }

@@ -66,6 +66,20 @@ pub(crate) async fn send(
         // Its parts are put in by `esi`.
         Source::Template(_) => Err(Cut::Origin),
     };
+    let keep = conclude(wire, out, exchange, (framing, head_bytes), delivered, sent).await?;
+    Ok(Done::Answered { keep })
+}
+
+/// Ends an answer whose body went out, or was cut: what follows it, the counters and the log. True:
+/// the connection goes on.
+pub(super) async fn conclude(
+    wire: Wire<'_>,
+    out: &mut Out,
+    exchange: &Exchange<'_, '_>,
+    (framing, head_bytes): (Framing, u64),
+    mut delivered: Delivered,
+    sent: Sent,
+) -> Result<bool, Ended> {
     let sent = match sent {
         Ok((bytes, trailers)) if framing.bodied() => {
             wire.end(framing, trailers.as_ref(), out);
@@ -77,7 +91,7 @@ pub(crate) async fn send(
     match sent {
         Ok(body) => {
             (delivered.bytes, delivered.body_bytes) = (head_bytes + body, body);
-            Ok(Done::Answered { keep: finish(exchange, &delivered) })
+            Ok(finish(exchange, &delivered))
         }
         Err(Cut::Origin) => {
             delivered.bytes = head_bytes;
@@ -201,7 +215,7 @@ impl From<Ended> for Cut {
 }
 
 /// Bytes of a body that went out, and its trailers.
-type Sent = Result<(u64, Option<HeaderMap>), Cut>;
+pub(super) type Sent = Result<(u64, Option<HeaderMap>), Cut>;
 
 /// Sends a body that others may follow too, as it grows.
 pub(super) async fn follow(

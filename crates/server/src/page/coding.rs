@@ -1,35 +1,102 @@
 //! Undoing content codings, up to a length: a small body may stand for a very long one.
 
-use std::io::Read;
+use std::{io::Read, sync::Arc};
 
+use bytes::Bytes;
 use larder_proto::page::Encoding;
+use tokio::task::spawn_blocking;
 
-/// The content of a body in a coding; None: it is damaged, or longer than `most` bytes.
-pub(crate) fn decoded(encoding: Encoding, body: &[u8], most: usize) -> Option<Vec<u8>> {
-    match encoding {
-        Encoding::Identity => (body.len() <= most).then(|| body.to_vec()),
-        Encoding::Gzip => read(flate2::read::MultiGzDecoder::new(body), most),
-        // As RFC 9110 section 8.4.1.2 has it: with a header of zlib. Some servers leave it out.
-        Encoding::Deflate => read(flate2::read::ZlibDecoder::new(body), most)
-            .or_else(|| read(flate2::read::DeflateDecoder::new(body), most)),
-        Encoding::Br => read(brotli::Decompressor::new(body, 4096), most),
-        Encoding::Zstd => read(zstd::stream::read::Decoder::new(body).ok()?, most),
-        Encoding::Other => None,
+use crate::room::{Counted, Room};
+
+/// Coded bodies from this length on are decoded beside the worker.
+const LONG: usize = 32 << 10;
+
+/// Why a body cannot be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undecoded {
+    /// It is damaged, or in a coding that is not known here.
+    Damaged,
+    /// It is longer than it may be.
+    TooLong,
+    /// There is no memory for it.
+    Crowded,
+}
+
+/// The content of a body in a coding, `most` bytes at the most, counted for as long as it lives.
+pub(crate) async fn decoded(
+    room: &Arc<Room>,
+    encoding: Encoding,
+    body: Bytes,
+    most: u64,
+) -> Result<Bytes, Undecoded> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let is_long = body.len() >= LONG;
+    let content = Counted::new(room);
+    let decode = move || decode(encoding, &body, most, content);
+    if is_long {
+        spawn_blocking(decode).await.unwrap_or(Err(Undecoded::Damaged))
+    } else {
+        decode()
     }
 }
 
-fn read(reader: impl Read, most: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let limit = (most as u64).saturating_add(1);
-    reader.take(limit).read_to_end(&mut out).ok()?;
-    (out.len() <= most).then_some(out)
+fn decode(
+    encoding: Encoding,
+    body: &[u8],
+    most: usize,
+    content: Counted,
+) -> Result<Bytes, Undecoded> {
+    match encoding {
+        Encoding::Identity => read(body, most, content),
+        Encoding::Gzip => read(flate2::read::MultiGzDecoder::new(body), most, content),
+        // As RFC 9110 section 8.4.1.2 has it: with a header of zlib. Some servers leave it out.
+        Encoding::Deflate if is_zlib(body) => {
+            read(flate2::read::ZlibDecoder::new(body), most, content)
+        }
+        Encoding::Deflate => read(flate2::read::DeflateDecoder::new(body), most, content),
+        Encoding::Br => read(brotli::Decompressor::new(body, 4096), most, content),
+        Encoding::Zstd => {
+            let reader = zstd::stream::read::Decoder::new(body);
+            read(reader.map_err(|_| Undecoded::Damaged)?, most, content)
+        }
+        Encoding::Other => Err(Undecoded::Damaged),
+    }
+}
+
+/// Whether a body begins as zlib's format does (RFC 1950 section 2.2).
+fn is_zlib(body: &[u8]) -> bool {
+    body.first_chunk::<2>()
+        .is_some_and(|head| head[0] & 15 == 8 && u16::from_be_bytes(*head) % 31 == 0)
+}
+
+fn read(mut reader: impl Read, most: usize, mut content: Counted) -> Result<Bytes, Undecoded> {
+    loop {
+        let limit = most.saturating_add(1);
+        let (into, spare) = content.spare(limit).ok_or(Undecoded::Crowded)?;
+        let part = reader.by_ref().take(spare as u64).read_to_end(into);
+        let part = part.map_err(|_| Undecoded::Damaged)?;
+        if content.len() > most {
+            return Err(Undecoded::TooLong);
+        }
+        if part < spare {
+            return Ok(content.into_bytes());
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
 
+    use larder_store::{Options, Store};
+
     use super::*;
+    use crate::clock::Clock;
+
+    fn undone(encoding: Encoding, body: &[u8], most: usize) -> Result<Vec<u8>, Undecoded> {
+        let content = Counted::new(&Arc::new(Room::default()));
+        decode(encoding, body, most, content).map(|content| content.to_vec())
+    }
 
     fn gzip(content: &[u8]) -> Vec<u8> {
         let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -39,7 +106,7 @@ mod tests {
 
     #[test]
     fn each_coding_is_undone() {
-        let text = b"some text, some text, some text".repeat(50);
+        let text = b"some text, some text, some text".repeat(5000);
         let mut br = Vec::new();
         brotli::BrotliCompress(&mut &text[..], &mut br, &Default::default()).expect("memory");
         let zstd = zstd::bulk::compress(&text, 3).expect("memory");
@@ -54,10 +121,13 @@ mod tests {
             (Encoding::Deflate, zlib),
             (Encoding::Deflate, bare),
         ] {
-            assert_eq!(decoded(encoding, &body, text.len()), Some(text.clone()), "{encoding:?}");
-            assert_eq!(decoded(encoding, &body, text.len() - 1), None, "{encoding:?}");
-            assert_eq!(decoded(encoding, &body[..body.len() - 5], 1 << 20), None, "{encoding:?}");
-            assert_eq!(decoded(encoding, b"\xff\xfe\xfd plain", 1 << 20), None, "{encoding:?}");
+            assert_eq!(undone(encoding, &body, text.len()), Ok(text.clone()), "{encoding:?}");
+            let shorter = undone(encoding, &body, text.len() - 1);
+            assert_eq!(shorter, Err(Undecoded::TooLong), "{encoding:?}");
+            let cut = undone(encoding, &body[..body.len() - 5], 1 << 20);
+            assert_eq!(cut, Err(Undecoded::Damaged), "{encoding:?}");
+            let damaged = undone(encoding, b"\xff\xfe\xfd plain", 1 << 20);
+            assert_eq!(damaged, Err(Undecoded::Damaged), "{encoding:?}");
         }
     }
 
@@ -65,6 +135,28 @@ mod tests {
     fn a_bomb_ends_at_the_limit() {
         let bomb = gzip(&vec![0; 64 << 20]);
         assert!(bomb.len() < 1 << 20);
-        assert_eq!(decoded(Encoding::Gzip, &bomb, 1 << 20), None);
+        assert_eq!(undone(Encoding::Gzip, &bomb, 1 << 20), Err(Undecoded::TooLong));
+    }
+
+    #[test]
+    fn content_counts_until_its_last_slice_is_gone() {
+        let room = Arc::new(Room::default());
+        let content = decode(Encoding::Gzip, &gzip(&[7; 100_000]), 1 << 20, Counted::new(&room));
+        let slice = content.expect("it is whole").slice(10..20);
+        assert!(room.held().0 >= 100_000, "{:?}", room.held());
+        drop(slice);
+        assert_eq!(room.held(), (0, 0));
+    }
+
+    #[test]
+    fn without_room_nothing_is_decoded() {
+        // Clients hold 8 MiB, and 16 that the store lends.
+        let options = Options { budget: 32 << 20, ..Options::default() };
+        let store = Box::leak(Box::new(Store::open(options).expect("a store")));
+        let room = Room::new(store, Clock::start());
+        let body = gzip(&vec![7; 40 << 20]);
+        let content = decode(Encoding::Gzip, &body, 64 << 20, Counted::new(&room));
+        assert_eq!(content, Err(Undecoded::Crowded));
+        assert_eq!(room.held(), (0, 0));
     }
 }

@@ -30,6 +30,9 @@ const CODINGS: [(Codings, Encoding, u8); 3] = [
     (Codings::ZSTD, Encoding::Zstd, b'z'),
 ];
 
+/// The letter of the content of a page that its origin coded.
+const CONTENT: u8 = b'i';
+
 /// Largest body that is compressed, in bytes: the thread that does it holds one body, its form, and
 /// the tables of the compression, outside the store.
 pub(crate) const LARGEST_BODY: u64 = 2 << 20;
@@ -150,13 +153,7 @@ impl Form<'_> {
         };
         let etag = etag.as_deref().unwrap_or_default();
         let parts = Parts { etag, key: page.key, head: &lines, ..Parts::default() };
-        let record = encode_head(&meta, &parts).map_err(|_| PutError::TooLarge)?;
-        let mut trailer = Trailer::new(&record);
-        trailer.update(self.body);
-        let trailer: [u8; TRAILER_LEN] = trailer.finish();
-        let value: [&[u8]; 3] = [&record, self.body, &trailer];
-        let put = Put { value: &value, expires: self.expires, ..Put::default() };
-        store.set(FORMS, &key, put, now).map(|_| ())
+        put(store, &key, (&meta, &parts), self.body, self.expires, now)
     }
 
     /// The head of the page with the fields that are true of this form.
@@ -175,6 +172,52 @@ impl Form<'_> {
         head::number_line(&mut lines, "Content-Length", self.body.len() as u64);
         lines
     }
+}
+
+/// Writes the record of a form.
+fn put(
+    store: &'static Store,
+    key: &[u8],
+    (meta, parts): (&Meta, &Parts<'_>),
+    body: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) -> Result<(), PutError> {
+    let record = encode_head(meta, parts).map_err(|_| PutError::TooLarge)?;
+    let mut trailer = Trailer::new(&record);
+    trailer.update(body);
+    let trailer: [u8; TRAILER_LEN] = trailer.finish();
+    let value: [&[u8]; 3] = [&record, body, &trailer];
+    let put = Put { value: &value, expires, ..Put::default() };
+    store.set(FORMS, key, put, now).map(|_| ())
+}
+
+fn content_key(page: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(page.len() + 1);
+    write_key(&mut key, page, CONTENT);
+    key
+}
+
+/// Keeps the content of a page that its origin coded, for the pages that it is a part of.
+pub(crate) fn keep_content(store: &'static Store, held: &StoredPage, content: &[u8], now: Ms) {
+    let key = content_key(held.entry.key());
+    let meta = Meta { kind: Kind::Form, nonce: held.entry.written(), ..Meta::default() };
+    let parts = Parts { key: held.entry.key(), ..Parts::default() };
+    // What the store does not take is decoded again.
+    let _taken = put(store, &key, (&meta, &parts), content, held.entry.expires(), now);
+}
+
+/// The content of a page that its origin coded, and where it lies in its record; None: it is not
+/// there.
+pub(crate) fn content(
+    store: &'static Store,
+    held: &StoredPage,
+    now: Ms,
+) -> Option<(Entry<'static>, u64, u64)> {
+    let entry = store.get(FORMS, &content_key(held.entry.key()), now)?;
+    let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+    let (of, from, length) = (form.meta.nonce, form.body_at as u64, form.body_len);
+    (of == held.entry.written()).then_some((entry, from, from + length))
 }
 
 /// A form that is stored under the key of a page, for whichever write of it.

@@ -379,7 +379,8 @@ pub(super) const POLICY: &[Opt] = &[
         "esi_timeout",
         Kind::Time(SECOND, HOUR),
         "30s",
-        "A part that has not begun to come by then has failed.",
+        "A part that has not begun to come by then has failed; of an answer that is collected, one \
+         that is not whole.",
     ),
     opt(
         "surrogate_control",

@@ -6,11 +6,10 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use larder_metrics::Outcome;
 use larder_proto::rules::{Forward, esi};
-use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use super::{Arrived, Budget, Failed, Page, Piece, Segment, Text, expand, part, whole};
+use super::{Arrived, Budget, Coming, Failed, Page, Piece, Segment, Text, expand, read, whole};
 use crate::{
-    access_log::ResultCode,
     http::{
         deliver::{Delivered, content_type, end_head},
         exchange::Exchange,
@@ -37,7 +36,11 @@ const PART_MEMORY: u64 = 40 << 10;
 const FLUSH: u64 = 64 << 10;
 
 const TOO_MANY: Refusal = Refusal(503, "too many requests are waiting");
+/// Why an answer is not collected.
 const TOO_LONG: Refusal = Refusal(502, "the parts of the page are longer than may be collected");
+const NOT_WHOLE: Refusal =
+    Refusal(502, "a part of the page broke off, or is longer than may be collected");
+const TOO_SLOW: Refusal = Refusal(504, "a part of the page did not come in time");
 
 pub(super) async fn serve(
     wire: Wire<'_>,
@@ -56,7 +59,7 @@ pub(super) async fn serve(
     let text = Rc::new(Text { source, request: own, depth: 0, budget: budget.clone() });
     let mut segments = Vec::new();
     // Parts that are missing are requested: none is an error.
-    let _all = expand::expand(&text, text.source.plan(), &mut segments);
+    let _all = expand::expand(&text, text.plan(), &mut segments);
     let mut held = Held::new(&wire.watch().holder(&request.pages.shared.room), Place::Heap);
     if budget.begun.get() > 0 {
         if !held.resize(budget.begun.get() * PART_MEMORY) {
@@ -72,7 +75,8 @@ pub(super) async fn serve(
         || known.if_none_match().is_some()
         || known.range().is_some()
         || budget.begun.get() == 0;
-    let mut sending = Sending { wire, exchange, budget: &budget, held: &mut held };
+    let mut sending =
+        Sending { wire, exchange, budget: &budget, held: &mut held, refusal: &TOO_LONG };
     if !collects {
         return sending.stream(out, &page, segments).await;
     }
@@ -80,7 +84,7 @@ pub(super) async fn serve(
     match sending.run(out, segments, &mut Sink::Pieces(&mut pieces, policy.parts.size)).await {
         Ok(_) => {}
         Err(Cut::Client(ended)) => return Err(ended),
-        Err(Cut::Origin) => return Ok(refuse::refusal(exchange, out, &TOO_LONG)),
+        Err(Cut::Origin) => return Ok(refuse::refusal(exchange, out, sending.refusal)),
     }
     let delivered = whole::compose(exchange, out, &page, &pieces, &budget, false);
     Ok(finish(exchange, &delivered))
@@ -99,6 +103,8 @@ struct Sending<'s, 'a, 'r> {
     exchange: &'s Exchange<'a, 'r>,
     budget: &'s Rc<Budget>,
     held: &'s mut Held,
+    /// Why an answer was not collected.
+    refusal: &'static Refusal,
 }
 
 impl Sending<'_, '_, '_> {
@@ -112,34 +118,11 @@ impl Sending<'_, '_, '_> {
         let (exchange, wire) = (self.exchange, self.wire);
         exchange.started.set(true);
         let framing = Framing::of(exchange.request.head.version, false, 200, None);
-        let mut delivered = self.head(out, page, framing);
+        let delivered = self.head(out, page, framing);
         let head_bytes = out.pending();
-        let sent = match self.run(out, segments, &mut Sink::Client(framing)).await {
-            Ok(bytes) => {
-                wire.end(framing, None, out);
-                exchange.send(wire, out).await.map(|()| bytes).map_err(Cut::from)
-            }
-            Err(cut) => Err(cut),
-        };
-        match sent {
-            Ok(body) => {
-                (delivered.bytes, delivered.body_bytes) = (head_bytes + body, body);
-                Ok(finish(exchange, &delivered))
-            }
-            Err(Cut::Origin) => {
-                (delivered.bytes, delivered.keep) = (head_bytes, false);
-                finish(exchange, &delivered);
-                if framing == Framing::Close {
-                    wire.reset();
-                }
-                Err(Ended::Closed)
-            }
-            Err(Cut::Client(ended)) => {
-                (delivered.result, delivered.keep) = (ResultCode::TcpMissAborted, false);
-                finish(exchange, &delivered);
-                Err(ended)
-            }
-        }
+        let sent = self.run(out, segments, &mut Sink::Client(framing)).await;
+        let sent = sent.map(|bytes| (bytes, None));
+        reply::conclude(wire, out, exchange, (framing, head_bytes), delivered, sent).await
     }
 
     /// Composes the head of an answer whose end is not known. Parts that are still to come may be
@@ -204,9 +187,8 @@ impl Sending<'_, '_, '_> {
                     }
                 }
                 Arrived::Follow(follower) => bytes += self.follow(out, sink, follower).await?,
-                Arrived::Alone(ahead, body) => {
-                    bytes += self.put(out, sink, Piece::Ready(ahead)).await?;
-                    bytes += self.pour(out, sink, *body).await?;
+                Arrived::Alone(ahead, body, _slot) => {
+                    bytes += self.pour(out, sink, ahead, *body).await?;
                 }
             }
         }
@@ -228,18 +210,19 @@ impl Sending<'_, '_, '_> {
         &mut self,
         out: &mut Out,
         sink: &Sink<'_>,
-        mut part: oneshot::Receiver<Arrived>,
+        mut part: Coming,
     ) -> Result<Arrived, Cut> {
-        if let Ok(arrived) = part.try_recv() {
+        if let Ok(arrived) = part.arrives.try_recv() {
             return Ok(arrived);
         }
+        part.is_next.notify_one();
         if matches!(sink, Sink::Client(_)) {
             self.exchange.send(self.wire, out).await?;
         }
         tokio::select! {
             biased;
             // A task that ended without a word panicked.
-            arrived = part => Ok(arrived.unwrap_or_else(|_| {
+            arrived = part.arrives => Ok(arrived.unwrap_or_else(|_| {
                 Arrived::Failed(Failed { status: 500, src: String::new() })
             })),
             () = self.wire.gone() => Err(Cut::Client(Ended::Closed)),
@@ -260,6 +243,7 @@ impl Sending<'_, '_, '_> {
             match segment {
                 Segment::Part(part) => {
                     let arrived = self.wait(out, sink, part).await?;
+                    let arrived = self.without_last_slot(arrived).await?;
                     if matches!(arrived, Arrived::Failed(_)) {
                         let mut instead = Vec::new();
                         let _all = expand::expand(&text, except, &mut instead);
@@ -319,8 +303,9 @@ impl Sending<'_, '_, '_> {
                 Ok(sent.0)
             }
             Sink::Pieces(_, left) => {
-                let body = part::read_all(follower, *left).await.ok_or(Cut::Origin)?;
-                self.put(out, sink, Piece::Ready(Bytes::from(body))).await
+                let read = read::followed(self.budget, follower, *left);
+                let body = self.whole(read).await?.map_err(|_| Cut::Origin)?;
+                self.put(out, sink, Piece::Ready(body)).await
             }
         }
     }
@@ -329,17 +314,49 @@ impl Sending<'_, '_, '_> {
         &mut self,
         out: &mut Out,
         sink: &mut Sink<'_>,
-        mut body: Body,
+        ahead: Bytes,
+        body: Body,
     ) -> Result<u64, Cut> {
-        if let Sink::Client(framing) = sink {
-            self.exchange.send(self.wire, out).await?;
-            let sent = reply::pour(self.wire, out, self.exchange, body, *framing).await?;
-            return Ok(sent.0);
+        match sink {
+            Sink::Client(framing) => {
+                let framing = *framing;
+                let began = self.put(out, sink, Piece::Ready(ahead)).await?;
+                self.exchange.send(self.wire, out).await?;
+                let sent = reply::pour(self.wire, out, self.exchange, body, framing).await?;
+                Ok(began + sent.0)
+            }
+            Sink::Pieces(_, left) => {
+                let read = read::rest(self.budget, &ahead, body, *left);
+                let body = self.whole(read).await?.map_err(|_| Cut::Origin)?;
+                self.put(out, sink, Piece::Ready(body)).await
+            }
         }
-        let mut bytes = 0;
-        while let Some(data) = body.chunk().await.map_err(|_| Cut::Origin)? {
-            bytes += self.put(out, sink, Piece::Ready(data)).await?;
-        }
-        Ok(bytes)
+    }
+
+    /// Reads a part to its end, while the client waits and for as long as a part may take.
+    async fn whole(
+        &mut self,
+        read: impl Future<Output = Result<Bytes, u16>>,
+    ) -> Result<Result<Bytes, u16>, Cut> {
+        let read = tokio::select! {
+            biased;
+            read = timeout(self.budget.limits.timeout, read) => read,
+            () = self.wire.gone() => return Err(Cut::Client(Ended::Closed)),
+        };
+        self.refusal = if read.is_ok() { &NOT_WHOLE } else { &TOO_SLOW };
+        Ok(read.unwrap_or(Err(504)))
+    }
+
+    /// A part of an attempt that has the last slot is read to its end: another one of the attempt
+    /// may need the slot before any is sent.
+    async fn without_last_slot(&mut self, arrived: Arrived) -> Result<Arrived, Cut> {
+        let (ahead, body) = match arrived {
+            Arrived::Alone(ahead, body, Some(slot)) if slot.is_last => (ahead, body),
+            arrived => return Ok(arrived),
+        };
+        let read = read::rest(self.budget, &ahead, *body, self.budget.limits.size);
+        let read = self.whole(read).await?;
+        let failed = |status| Arrived::Failed(Failed { status, src: String::new() });
+        Ok(read.map_or_else(failed, Arrived::ready))
     }
 }
