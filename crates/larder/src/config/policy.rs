@@ -43,6 +43,7 @@ pub(super) fn action(values: &Values) -> RuleAction {
         slice: values
             .maybe("slice")
             .map(|bytes: u64| (bytes > 0).then_some(bytes.max(LEAST_SLICE))),
+        one_form: values.maybe::<String>("store_forms").map(|word| word == "one"),
         parts: PartsAction {
             credentials: values.maybe("esi_credentials"),
             comment: values.maybe::<String>("esi_error").map(|word| word == "comment"),

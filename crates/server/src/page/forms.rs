@@ -17,7 +17,7 @@ use larder_store::{Entry, Namespace, Put, PutError, Store};
 
 use crate::{
     clock::Ms,
-    page::{head, lookup::StoredPage},
+    page::{coding::Effort, head, lookup::StoredPage},
 };
 
 /// Where forms live.
@@ -36,15 +36,6 @@ const CONTENT: u8 = b'i';
 /// Largest body that is compressed, in bytes: the thread that does it holds one body, its form, and
 /// the tables of the compression, outside the store.
 pub(crate) const LARGEST_BODY: u64 = 2 << 20;
-
-/// How hard a form was compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Effort {
-    /// At once, for a page that was requested again.
-    Good = 1,
-    /// For a page that is requested often.
-    Best = 2,
-}
 
 /// Result of a lookup of the form for a request.
 pub(crate) enum FormLookup {
@@ -91,6 +82,16 @@ pub(crate) fn look(
     missing.map_or(FormLookup::Plain, FormLookup::Missing)
 }
 
+/// The coding that a site calls by this name.
+pub(crate) fn encoding(coding: Codings) -> Option<Encoding> {
+    known(&coding).map(|(_, encoding, _)| encoding)
+}
+
+/// A coding as one that clients take.
+pub(crate) fn codings(encoding: Encoding) -> Option<Codings> {
+    CODINGS.into_iter().find(|(_, known, _)| *known == encoding).map(|(coding, ..)| coding)
+}
+
 fn known(coding: &Codings) -> Option<(Codings, Encoding, u8)> {
     CODINGS.into_iter().find(|(known, ..)| known == coding)
 }
@@ -115,18 +116,29 @@ pub(crate) fn key(page: &[u8], encoding: Encoding) -> Option<Vec<u8>> {
 
 /// A form about to be stored.
 pub(crate) struct Form<'a> {
-    pub(crate) encoding: Encoding,
-    pub(crate) effort: Effort,
+    encoding: Encoding,
+    effort: Effort,
     /// Number of the write of the page.
-    pub(crate) of: u64,
+    of: u64,
     /// Hash of the page's body: a page that is written anew with the same body keeps its forms.
-    pub(crate) body_hash: u64,
+    body_hash: u64,
     /// The coded body; empty if the coding gains nothing.
-    pub(crate) body: &'a [u8],
-    pub(crate) expires: Option<Ms>,
+    body: &'a [u8],
+    expires: Option<Ms>,
 }
 
-impl Form<'_> {
+impl<'a> Form<'a> {
+    /// The form of the page in `entry`.
+    pub(crate) fn of(
+        entry: &Entry<'_>,
+        (encoding, effort): (Encoding, Effort),
+        body_hash: u64,
+        body: &'a [u8],
+    ) -> Self {
+        let (of, expires) = (entry.written(), entry.expires());
+        Self { encoding, effort, of, body_hash, body, expires }
+    }
+
     /// Stores the form of `page`.
     pub(crate) fn store(
         &self,
@@ -140,7 +152,7 @@ impl Form<'_> {
             return Ok(());
         };
         let etag = page.etag.map(|etag| compress::form_tag(etag, coding));
-        let lines = self.lines(page, coding, etag.as_deref());
+        let lines = lines(page.head, coding, etag.as_deref(), Some(self.body.len() as u64));
         let meta = Meta {
             kind: Kind::Form,
             status: page.meta.status,
@@ -155,23 +167,30 @@ impl Form<'_> {
         let parts = Parts { etag, key: page.key, head: &lines, ..Parts::default() };
         put(store, &key, (&meta, &parts), self.body, self.expires, now)
     }
+}
 
-    /// The head of the page with the fields that are true of this form.
-    fn lines(&self, page: &PageView<'_>, coding: &str, etag: Option<&[u8]>) -> Vec<u8> {
-        let mut lines = head::without(page.head, &compress::OF_THE_BYTES);
-        let mut line = |name: &str, value: &[u8]| {
-            lines.extend_from_slice(name.as_bytes());
-            lines.extend_from_slice(b": ");
-            lines.extend_from_slice(value);
-            lines.extend_from_slice(b"\r\n");
-        };
-        line("Content-Encoding", coding.as_bytes());
-        if let Some(etag) = etag {
-            line("ETag", etag);
-        }
-        head::number_line(&mut lines, "Content-Length", self.body.len() as u64);
-        lines
+/// The head of a page with the fields that are true of a form of it.
+pub(crate) fn lines(
+    head: &[u8],
+    coding: &str,
+    etag: Option<&[u8]>,
+    length: Option<u64>,
+) -> Vec<u8> {
+    let mut lines = head::without(head, &compress::OF_THE_BYTES);
+    let mut line = |name: &str, value: &[u8]| {
+        lines.extend_from_slice(name.as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value);
+        lines.extend_from_slice(b"\r\n");
+    };
+    line("Content-Encoding", coding.as_bytes());
+    if let Some(etag) = etag {
+        line("ETag", etag);
     }
+    if let Some(length) = length {
+        head::number_line(&mut lines, "Content-Length", length);
+    }
+    lines
 }
 
 /// Writes the record of a form.

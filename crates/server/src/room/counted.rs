@@ -13,12 +13,17 @@ const LEAST: usize = 16 << 10;
 /// their slices, hold that memory until the last of them is dropped.
 pub(crate) struct Counted {
     content: Vec<u8>,
-    held: Holding,
+    held: Option<Holding>,
 }
 
 impl Counted {
     pub(crate) fn new(room: &Arc<Room>) -> Self {
-        Self { content: Vec::new(), held: Holding::new(room) }
+        Self { content: Vec::new(), held: Some(Holding::new(room)) }
+    }
+
+    /// Short content that lives for a moment, and does not count.
+    pub(crate) fn brief() -> Self {
+        Self { content: Vec::new(), held: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -30,9 +35,12 @@ impl Counted {
         let length = self.content.len() + data.len();
         if length > self.content.capacity() {
             let next = self.next_capacity(length);
-            self.held.moves();
-            if !self.held.wait_for(self.while_growing(next)).await {
-                return false;
+            let bytes = self.while_growing(next);
+            if let Some(held) = &mut self.held {
+                held.moves();
+                if !held.wait_for(bytes).await {
+                    return false;
+                }
             }
             self.grow(next);
         }
@@ -44,7 +52,8 @@ impl Counted {
     pub(crate) fn spare(&mut self, most: usize) -> Option<(&mut Vec<u8>, usize)> {
         if self.content.len() == self.content.capacity() {
             let next = self.next_capacity(LEAST).min(most);
-            if !self.held.resize(self.while_growing(next)) {
+            let bytes = self.while_growing(next);
+            if self.held.as_mut().is_some_and(|held| !held.resize(bytes)) {
                 return None;
             }
             self.grow(next);
@@ -64,7 +73,10 @@ impl Counted {
 
     fn grow(&mut self, next: usize) {
         self.content.reserve_exact(next - self.content.len());
-        let _less = self.held.resize(self.content.capacity() as u64);
+        let capacity = self.content.capacity() as u64;
+        if let Some(held) = &mut self.held {
+            let _less = held.resize(capacity);
+        }
     }
 
     /// The content.

@@ -124,6 +124,8 @@ pub struct RulePolicy {
     pub max_object: u64,
     /// Bytes of the slices in which pages are fetched and kept; None: whole.
     pub slice: Option<u64>,
+    /// Of the forms of a page, the smallest alone is kept.
+    pub one_form: bool,
     /// How pages are put together of parts, and how such parts are requested.
     pub parts: Parts,
     /// Use of the disk.
@@ -149,6 +151,7 @@ impl Default for RulePolicy {
             limit: None,
             max_object: 1 << 30,
             slice: None,
+            one_form: false,
             parts: Parts::default(),
             disk: DiskUse::Auto,
             cache: Policy::default(),
@@ -301,6 +304,7 @@ overlay! {
         max_object: u64,
         disk: DiskUse,
         slice: Option<u64>,
+        one_form: bool,
     } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }
 

@@ -339,6 +339,14 @@ pub(super) const POLICY: &[Opt] = &[
          pages as the origin does.",
     ),
     opt(
+        "store_forms",
+        Kind::Choice(&["all", "one"]),
+        "all",
+        "Forms of a page with `compress` that are kept: `all`: the page itself and each coding that \
+         clients ask for; `one`: the smallest coding alone, so that about three times as many pages \
+         fit. Clients that do not take it, and ranges, cost a decompression on each hit.",
+    ),
+    opt(
         "esi",
         Kind::Choice(&["never", "surrogate", "always"]),
         "surrogate",
