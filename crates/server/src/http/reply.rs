@@ -14,6 +14,7 @@ use crate::{
     net::{out::Out, socket::Ended},
     origin::Body,
     page::{
+        coding::Coder,
         flight::{Follower, Piece},
         head, software,
     },
@@ -61,8 +62,12 @@ pub(crate) async fn send(
             return Ok(Done::Tunnel(upgraded, delivered));
         }
         _ if !framing.bodied() => Ok((0, None)),
-        Source::Follow(follower) => follow(wire, out, exchange, follower, framing).await,
-        Source::Alone(body) => pour(wire, out, exchange, *body, framing).await,
+        Source::Follow(follower) => {
+            follow(wire, out, exchange, follower, Pieces::plain(framing)).await
+        }
+        Source::Alone(body) => {
+            pour(wire, out, exchange, *body, Pieces::plain(framing)).await
+        }
         // Its parts are put in by `esi`.
         Source::Template(_) => Err(Cut::Origin),
     };
@@ -223,7 +228,7 @@ pub(super) async fn follow(
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     mut follower: Follower,
-    framing: Framing,
+    mut pieces: Pieces<'_>,
 ) -> Sent {
     let mut at = 0;
     let streaming = follower.streaming.clone();
@@ -237,11 +242,11 @@ pub(super) async fn follow(
         };
         match next {
             Piece::Stored(data) => {
-                piece(wire, out, exchange, framing, data, &held).await?;
+                piece(wire, out, exchange, &mut pieces, data, &held).await?;
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                let sends = piece(wire, out, exchange, framing, &data, &held);
+                let sends = piece(wire, out, exchange, &mut pieces, &data, &held);
                 passing.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
@@ -260,7 +265,7 @@ pub(super) async fn pour(
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     body: Body,
-    framing: Framing,
+    mut pieces: Pieces<'_>,
 ) -> Sent {
     let mut at = 0;
     let mut body = Passed::new(body, wire, exchange);
@@ -276,7 +281,7 @@ pub(super) async fn pour(
                 if at == 0 && stats.detail.get().is_some() && stats.software.get().is_none() {
                     stats.software.set(software::by_content(&data));
                 }
-                let sends = piece(wire, out, exchange, framing, &data, &|| 0);
+                let sends = piece(wire, out, exchange, &mut pieces, &data, &|| 0);
                 body.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
@@ -290,16 +295,37 @@ pub(super) async fn pour(
     }
 }
 
+/// How the pieces of a body are sent.
+pub(super) struct Pieces<'c> {
+    pub(super) framing: Framing,
+    /// Compresses them on the way.
+    pub(super) coder: Option<&'c mut Coder>,
+}
+
+impl Pieces<'_> {
+    fn plain(framing: Framing) -> Self {
+        Self { framing, coder: None }
+    }
+}
+
 /// Sends what was composed and one piece of the body, in one write where it fits.
-pub(super) async fn piece(
+async fn piece(
     wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
-    framing: Framing,
+    pieces: &mut Pieces<'_>,
     data: &[u8],
     pinned: &dyn Fn() -> u64,
 ) -> Result<(), Ended> {
-    let behind = framing.piece(data.len(), out.scratch());
+    let coded = match &mut pieces.coder {
+        None => None,
+        Some(coder) => {
+            let coded = coder.write(data).and_then(|()| coder.take(true));
+            Some(coded.map_err(|_| Ended::Closed)?)
+        }
+    };
+    let data = coded.as_deref().unwrap_or(data);
+    let behind = pieces.framing.piece(data.len(), out.scratch());
     let slices = [IoSlice::new(data), IoSlice::new(behind)];
     exchange.send_with(wire, out, &slices, pinned).await
 }

@@ -2,18 +2,23 @@
 //! done in three efforts.
 
 use std::{
-    io::{self, Read, Write as _},
+    io::{self, Read, Write},
+    mem,
     sync::Arc,
 };
 
 use bytes::Bytes;
 use larder_proto::page::Encoding;
 use tokio::task::spawn_blocking;
+use zstd::zstd_safe::CParameter;
 
 use crate::room::{Counted, Room};
 
 /// Coded bodies from this length on are decoded beside the worker.
 const LONG: usize = 32 << 10;
+
+/// The window of a body that is compressed as it comes: 256 KiB, as a power of two.
+const WINDOW: u32 = 18;
 
 /// Why a body cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +138,78 @@ pub(crate) fn coded(encoding: Encoding, effort: Effort, body: &[u8]) -> io::Resu
     }
 }
 
+/// Compresses a body as it comes, at the fastest level.
+pub(crate) struct Coder {
+    encoder: Encoder,
+    /// Coded bytes that were taken.
+    taken: u64,
+}
+
+enum Encoder {
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Br(Box<brotli::CompressorWriter<Vec<u8>>>),
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+}
+
+impl Coder {
+    /// Memory of one, in bytes: tables and the window.
+    pub(crate) const MEMORY: u64 = 1 << 20;
+
+    pub(crate) fn new(encoding: Encoding) -> Option<Self> {
+        let encoder = match encoding {
+            Encoding::Zstd => {
+                let mut coder = zstd::stream::write::Encoder::new(Vec::new(), 1).ok()?;
+                coder.set_parameter(CParameter::WindowLog(WINDOW)).ok()?;
+                Encoder::Zstd(coder)
+            }
+            Encoding::Br => {
+                let coder = brotli::CompressorWriter::new(Vec::new(), 4096, 1, WINDOW);
+                Encoder::Br(Box::new(coder))
+            }
+            Encoding::Gzip => {
+                let level = flate2::Compression::new(1);
+                Encoder::Gzip(flate2::write::GzEncoder::new(Vec::new(), level))
+            }
+            Encoding::Identity | Encoding::Deflate | Encoding::Other => return None,
+        };
+        Some(Self { encoder, taken: 0 })
+    }
+
+    /// Takes a piece of the body.
+    pub(crate) fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        match &mut self.encoder {
+            Encoder::Zstd(coder) => coder.write_all(piece),
+            Encoder::Br(coder) => coder.write_all(piece),
+            Encoder::Gzip(coder) => coder.write_all(piece),
+        }
+    }
+
+    /// The coded bytes that there are. `all`: with them a client can read all that was written.
+    pub(crate) fn take(&mut self, all: bool) -> io::Result<Vec<u8>> {
+        fn flush(coder: &mut impl Write, all: bool) -> io::Result<()> {
+            if all { coder.flush() } else { Ok(()) }
+        }
+        let coded = mem::take(match &mut self.encoder {
+            Encoder::Zstd(coder) => flush(coder, all).map(|()| coder.get_mut())?,
+            Encoder::Br(coder) => flush(&mut **coder, all).map(|()| coder.get_mut())?,
+            Encoder::Gzip(coder) => flush(coder, all).map(|()| coder.get_mut())?,
+        });
+        self.taken += coded.len() as u64;
+        Ok(coded)
+    }
+
+    /// What follows the last piece, and the length of all coded bytes.
+    pub(crate) fn end(self) -> io::Result<(Vec<u8>, u64)> {
+        let coded = match self.encoder {
+            Encoder::Zstd(coder) => coder.finish()?,
+            Encoder::Br(coder) => coder.into_inner(),
+            Encoder::Gzip(coder) => coder.finish()?,
+        };
+        let all = self.taken + coded.len() as u64;
+        Ok((coded, all))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use larder_store::{Options, Store};
@@ -175,6 +252,24 @@ mod tests {
             assert_eq!(cut, Err(Undecoded::Damaged), "{encoding:?}");
             let damaged = undone(encoding, b"\xff\xfe\xfd plain", 1 << 20);
             assert_eq!(damaged, Err(Undecoded::Damaged), "{encoding:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_can_read_each_piece_as_it_comes() {
+        for encoding in [Encoding::Zstd, Encoding::Br, Encoding::Gzip] {
+            let mut coder = Coder::new(encoding).expect("a coding");
+            coder.write(b"begin").expect("memory");
+            let mut all = coder.take(true).expect("memory");
+            assert!(!all.is_empty(), "{encoding:?}");
+            coder.write(&b"text ".repeat(100_000)).expect("memory");
+            all.extend(coder.take(false).expect("memory"));
+            let (end, length) = coder.end().expect("memory");
+            all.extend(end);
+            assert_eq!(all.len() as u64, length);
+            let content = undone(encoding, &all, 1 << 20).expect("it is whole");
+            assert!(content.starts_with(b"begintext ") && content.len() == 500_005);
+            assert!(all.len() < 10_000, "{encoding:?}: {}", all.len());
         }
     }
 

@@ -239,6 +239,37 @@ pub(crate) fn content(
     (of == held.entry.written()).then_some((entry, from, from + length))
 }
 
+/// Keeps the coded answer that was put together of a page and its parts; `hash` names its pieces.
+/// An empty one says that the coding gains nothing.
+pub(crate) fn keep_assembled(
+    store: &'static Store,
+    page: &[u8],
+    (encoding, hash): (Encoding, u64),
+    coded: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) {
+    let Some(key) = key(page, encoding) else { return };
+    let meta = Meta { kind: Kind::Form, encoding, nonce: hash, ..Meta::default() };
+    let parts = Parts { key: page, ..Parts::default() };
+    // What the store does not take is compressed again.
+    let _taken = put(store, &key, (&meta, &parts), coded, expires, now);
+}
+
+/// The coded answer that was put together of a page and its parts, and where it lies in its record.
+pub(crate) fn assembled(
+    store: &'static Store,
+    page: &[u8],
+    encoding: Encoding,
+    hash: u64,
+    now: Ms,
+) -> Option<(Entry<'static>, u64, u64)> {
+    let entry = store.get(FORMS, &key(page, encoding)?, now)?;
+    let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+    let (of, from, length) = (form.meta.nonce, form.body_at as u64, form.body_len);
+    (of == hash).then_some((entry, from, from + length))
+}
+
 /// A form that is stored under the key of a page, for whichever write of it.
 pub(crate) struct StoredForm {
     pub(crate) effort: Effort,

@@ -8,9 +8,12 @@
 //! is sent in the order of the page as they come ([`send`]); a HEAD, a condition or a range waits
 //! for all of them.
 //!
+//! Clients that take a coding of the site get the answer compressed ([`coded`]).
+//!
 //! An answer that is put together has an entity tag of its own, made of those of its pieces, where
 //! all of it is known before its head is sent; else it is for its client alone.
 
+mod coded;
 mod expand;
 mod part;
 mod read;
@@ -28,6 +31,7 @@ use larder_store::Entry;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
+    clock::Ms,
     fetch::{Reply, Source, Template},
     http::{
         deliver::Delivered,
@@ -77,6 +81,18 @@ impl Piece {
         match self {
             Self::Stored(_, from, to) => to - from,
             Self::Ready(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// The bytes from a position on that lie together; none: they are not there.
+    fn chunk_at(&self, at: u64) -> &[u8] {
+        match self {
+            Self::Stored(entry, from, to) => {
+                let chunk = entry.chunk_at(from + at);
+                let left = (to - from).saturating_sub(at);
+                &chunk[..(chunk.len() as u64).min(left) as usize]
+            }
+            Self::Ready(bytes) => bytes.get(at as usize..).unwrap_or_default(),
         }
     }
 }
@@ -264,6 +280,21 @@ impl Content {
 }
 
 impl Page {
+    /// The key under which the page is stored; None: it came just now.
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Stored(held, _) => Some(held.entry.key()),
+            Self::Fetched(_) => None,
+        }
+    }
+
+    fn expires(&self) -> Option<Ms> {
+        match self {
+            Self::Stored(held, _) => held.entry.expires(),
+            Self::Fetched(_) => None,
+        }
+    }
+
     fn content(&self) -> Option<Content> {
         match self {
             Self::Stored(held, _) => Content::of(held),
@@ -295,7 +326,25 @@ pub(super) fn hit(
     }
     let Some(pieces) = expand::pieces(&budget, segments) else { return Err(held) };
     let page = Page::Stored(held, *served);
-    Ok(whole::compose(exchange, out, &page, &pieces, &budget, true))
+    let hash = whole::hash(exchange, &pieces);
+    let mut answer = whole::Answer { pieces: &pieces, hash, coding: None };
+    let kept;
+    if let Some(encoding) = coded::offered(exchange, &page, policy) {
+        let made = coded::Made { pieces: &pieces, hash, encoding };
+        match coded::form(&budget, &page, made) {
+            coded::Form::Plain => {}
+            coded::Form::Kept(piece) => {
+                kept = [piece];
+                answer = whole::Answer { pieces: &kept, hash, coding: Some(encoding) };
+            }
+            // A task compresses it.
+            coded::Form::Missing | coded::Form::Passing => match page {
+                Page::Stored(held, _) => return Err(held),
+                Page::Fetched(_) => {}
+            },
+        }
+    }
+    Ok(whole::compose(exchange, out, (&page, policy), &answer, &budget, true))
 }
 
 /// Answers with a page, some parts of which are not there. True: the connection goes on.

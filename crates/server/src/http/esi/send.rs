@@ -5,21 +5,26 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use larder_metrics::Outcome;
-use larder_proto::rules::{Forward, esi};
+use larder_proto::{
+    page::Encoding,
+    rules::{Forward, esi},
+};
 use tokio::time::timeout;
 
-use super::{Arrived, Budget, Coming, Failed, Page, Piece, Segment, Text, expand, read, whole};
+use super::{
+    Arrived, Budget, Coming, Failed, Page, Piece, Segment, Text, coded, expand, read, whole,
+};
 use crate::{
     http::{
         deliver::{Delivered, content_type, end_head},
         exchange::Exchange,
         log::{finish, logged_status},
         refuse,
-        reply::{self, Cut},
+        reply::{self, Cut, Pieces},
     },
     net::{out::Out, socket::Ended},
     origin::Body,
-    page::flight::Follower,
+    page::{coding::Coder, flight::Follower},
     request::{part::PartRequest, route::Refusal},
     room::{Held, Place},
     settings::RulePolicy,
@@ -34,6 +39,8 @@ use crate::{
 const PART_MEMORY: u64 = 40 << 10;
 /// Composed bytes from which on they are sent before the next piece.
 const FLUSH: u64 = 64 << 10;
+/// Bytes that are compressed without a pause: less than a millisecond.
+const CODE_STEP: usize = 64 << 10;
 
 const TOO_MANY: Refusal = Refusal(503, "too many requests are waiting");
 /// Why an answer is not collected.
@@ -71,14 +78,19 @@ pub(super) async fn serve(
         request.stats.forwarded(Forward::Partial);
     }
     let known = &request.head.known;
-    let collects = request.is_head()
-        || known.if_none_match().is_some()
-        || known.range().is_some()
-        || budget.begun.get() == 0;
-    let mut sending =
-        Sending { wire, exchange, budget: &budget, held: &mut held, refusal: &TOO_LONG };
-    if !collects {
-        return sending.stream(out, &page, segments).await;
+    let encoding = coded::offered(exchange, &page, policy);
+    let asked = request.is_head() || known.if_none_match().is_some() || known.range().is_some();
+    let mut sending = Sending {
+        wire,
+        exchange,
+        budget: &budget,
+        held: &mut held,
+        policy,
+        coder: None,
+        refusal: &TOO_LONG,
+    };
+    if !asked && (budget.begun.get() > 0 || (encoding.is_some() && budget.private.get())) {
+        return sending.stream(out, &page, encoding, segments).await;
     }
     let mut pieces = Vec::new();
     match sending.run(out, segments, &mut Sink::Pieces(&mut pieces, policy.parts.size)).await {
@@ -86,8 +98,39 @@ pub(super) async fn serve(
         Err(Cut::Client(ended)) => return Err(ended),
         Err(Cut::Origin) => return Ok(refuse::refusal(exchange, out, sending.refusal)),
     }
-    let delivered = whole::compose(exchange, out, &page, &pieces, &budget, false);
+    let hash = whole::hash(exchange, &pieces);
+    let mut answer = whole::Answer { pieces: &pieces, hash, coding: None };
+    let kept;
+    if let Some(encoding) = encoding {
+        let made = coded::Made { pieces: &pieces, hash, encoding };
+        let form = match coded::form(&budget, &page, made) {
+            coded::Form::Plain => None,
+            coded::Form::Kept(piece) => Some(piece),
+            coded::Form::Missing => coded::keep(&budget, &page, made).await,
+            coded::Form::Passing if asked => None,
+            coded::Form::Passing => {
+                let segments = pieces.into_iter().map(Segment::Piece).collect();
+                return sending.stream(out, &page, Some(encoding), segments).await;
+            }
+        };
+        if let Some(piece) = form {
+            kept = [piece];
+            answer = whole::Answer { pieces: &kept, hash, coding: Some(encoding) };
+        }
+    }
+    let hit = budget.begun.get() == 0;
+    let delivered = whole::compose(exchange, out, (&page, policy), &answer, &budget, hit);
     Ok(finish(exchange, &delivered))
+}
+
+/// Appends coded bytes, framed.
+fn append(out: &mut Out, framing: Framing, coded: &[u8]) {
+    if coded.is_empty() {
+        return;
+    }
+    let behind = framing.piece(coded.len(), out.scratch());
+    out.scratch().extend_from_slice(coded);
+    out.scratch().extend_from_slice(behind);
 }
 
 /// Where the pieces of an answer go.
@@ -103,6 +146,9 @@ struct Sending<'s, 'a, 'r> {
     exchange: &'s Exchange<'a, 'r>,
     budget: &'s Rc<Budget>,
     held: &'s mut Held,
+    policy: &'s RulePolicy,
+    /// Compresses what is sent.
+    coder: Option<Coder>,
     /// Why an answer was not collected.
     refusal: &'static Refusal,
 }
@@ -113,29 +159,64 @@ impl Sending<'_, '_, '_> {
         &mut self,
         out: &mut Out,
         page: &Page,
+        encoding: Option<Encoding>,
         segments: Vec<Segment>,
     ) -> Result<bool, Ended> {
         let (exchange, wire) = (self.exchange, self.wire);
         exchange.started.set(true);
         let framing = Framing::of(exchange.request.head.version, false, 200, None);
-        let delivered = self.head(out, page, framing);
+        let coding = encoding.filter(|encoding| self.codes(*encoding));
+        let delivered = self.head(out, page, framing, coding);
         let head_bytes = out.pending();
-        let sent = self.run(out, segments, &mut Sink::Client(framing)).await;
+        let sent = match self.run(out, segments, &mut Sink::Client(framing)).await {
+            Ok(bytes) => self.end(out, framing, bytes),
+            Err(cut) => Err(cut),
+        };
         let sent = sent.map(|bytes| (bytes, None));
         reply::conclude(wire, out, exchange, (framing, head_bytes), delivered, sent).await
     }
 
+    /// Compresses what is sent from now on. False: there is no memory for that.
+    fn codes(&mut self, encoding: Encoding) -> bool {
+        if self.held.resize(self.memory() + Coder::MEMORY) {
+            self.coder = Coder::new(encoding);
+        }
+        self.coder.is_some()
+    }
+
+    /// Memory of the parts that were begun, and of the coder.
+    fn memory(&self) -> u64 {
+        let coder = if self.coder.is_some() { Coder::MEMORY } else { 0 };
+        self.budget.begun.get() * PART_MEMORY + coder
+    }
+
+    /// Appends the end of a body of so many bytes; returns its length as it was sent.
+    fn end(&mut self, out: &mut Out, framing: Framing, bytes: u64) -> Result<u64, Cut> {
+        let Some(coder) = self.coder.take() else { return Ok(bytes) };
+        let (end, all) = coder.end().map_err(|_| Cut::Origin)?;
+        append(out, framing, &end);
+        Ok(all)
+    }
+
     /// Composes the head of an answer whose end is not known. Parts that are still to come may be
     /// anybody's: it is for this client alone.
-    fn head(&self, out: &mut Out, page: &Page, framing: Framing) -> Delivered {
+    fn head(
+        &self,
+        out: &mut Out,
+        page: &Page,
+        framing: Framing,
+        coding: Option<Encoding>,
+    ) -> Delivered {
         let exchange = self.exchange;
-        let (told, result, hierarchy) = page.told(false);
+        let (told, result, hierarchy) = page.told(self.budget.begun.get() == 0);
         let keep = exchange.keep() && framing != Framing::Close;
+        let varies = coded::applies(page, self.policy);
         let content_type = page.with_head(|origin| {
             crate::http::debug::tier(&exchange.request, "parts");
             let mut head = HeadWriter(out.scratch());
             head.stored_as(200, origin.head, |name| !esi::sent_to_one(name));
             head.ready(whole::PRIVATE);
+            whole::coding_lines(&mut head, &origin, coding, varies);
             head.framing(framing, None);
             meta::meta_lines(&mut head, &exchange.request.config.settings.http, &told);
             end_head(exchange, head, origin.head, keep);
@@ -201,7 +282,7 @@ impl Sending<'_, '_, '_> {
 
     /// Counts the memory of the parts that were begun meanwhile.
     fn count(&mut self) -> Result<(), Cut> {
-        let enough = self.held.resize(self.budget.begun.get() * PART_MEMORY);
+        let enough = self.held.resize(self.memory());
         if enough { Ok(()) } else { Err(Cut::Client(Ended::TimedOut)) }
     }
 
@@ -216,7 +297,10 @@ impl Sending<'_, '_, '_> {
             return Ok(arrived);
         }
         part.is_next.notify_one();
-        if matches!(sink, Sink::Client(_)) {
+        if let Sink::Client(framing) = sink {
+            if let Some(coder) = &mut self.coder {
+                append(out, *framing, &coder.take(true).map_err(|_| Cut::Origin)?);
+            }
             self.exchange.send(self.wire, out).await?;
         }
         tokio::select! {
@@ -268,6 +352,10 @@ impl Sending<'_, '_, '_> {
             return Ok(0);
         }
         match sink {
+            Sink::Client(framing) if self.coder.is_some() => {
+                let framing = *framing;
+                self.code(out, framing, &piece).await?;
+            }
             Sink::Client(framing) => {
                 let behind = framing.piece(length as usize, out.scratch());
                 match piece {
@@ -289,6 +377,29 @@ impl Sending<'_, '_, '_> {
         Ok(length)
     }
 
+    /// Compresses a piece and sends it, in steps.
+    async fn code(&mut self, out: &mut Out, framing: Framing, piece: &Piece) -> Result<(), Cut> {
+        let mut at = 0;
+        while at < piece.len() {
+            let Some(coder) = &mut self.coder else { return Ok(()) };
+            let chunk = piece.chunk_at(at);
+            if chunk.is_empty() {
+                return Err(Cut::Origin);
+            }
+            let chunk = &chunk[..chunk.len().min(CODE_STEP)];
+            let coded = coder.write(chunk).and_then(|()| coder.take(false));
+            append(out, framing, &coded.map_err(|_| Cut::Origin)?);
+            at += chunk.len() as u64;
+            if out.pending() >= FLUSH {
+                self.exchange.send(self.wire, out).await?;
+            }
+            if chunk.len() == CODE_STEP {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
     async fn follow(
         &mut self,
         out: &mut Out,
@@ -299,7 +410,8 @@ impl Sending<'_, '_, '_> {
             Sink::Client(framing) => {
                 // A body that is followed goes out beside composed bytes alone.
                 self.exchange.send(self.wire, out).await?;
-                let sent = reply::follow(self.wire, out, self.exchange, follower, *framing).await?;
+                let pieces = Pieces { framing: *framing, coder: self.coder.as_mut() };
+                let sent = reply::follow(self.wire, out, self.exchange, follower, pieces).await?;
                 Ok(sent.0)
             }
             Sink::Pieces(_, left) => {
@@ -322,7 +434,8 @@ impl Sending<'_, '_, '_> {
                 let framing = *framing;
                 let began = self.put(out, sink, Piece::Ready(ahead)).await?;
                 self.exchange.send(self.wire, out).await?;
-                let sent = reply::pour(self.wire, out, self.exchange, body, framing).await?;
+                let pieces = Pieces { framing, coder: self.coder.as_mut() };
+                let sent = reply::pour(self.wire, out, self.exchange, body, pieces).await?;
                 Ok(began + sent.0)
             }
             Sink::Pieces(_, left) => {
