@@ -66,9 +66,7 @@ pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
-pub use rules::{
-    AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
-};
+pub use rules::{AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy, Slicing};
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
 
@@ -255,7 +253,7 @@ impl Settings {
 
     /// Whether some pages are kept in slices.
     fn slices(&self) -> bool {
-        self.policies().any(|policy| policy.slice.is_some())
+        self.policies().any(|policy| policy.slice != Slicing::Never)
     }
 
     /// Whether some pages are kept in compressed forms too.

@@ -126,6 +126,11 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             let bytes = value::size(text)?;
             if (min..=max).contains(&bytes) { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
         }
+        Kind::SizeOrAuto(_) if text == "auto" => Ok(Item::Number(u64::MAX)),
+        Kind::SizeOrAuto(max) => {
+            let bytes = value::size(text)?;
+            if bytes <= max { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
+        }
         Kind::Time(min, max) => {
             let ms = u64::try_from(value::duration(text)?.as_millis()).unwrap_or(u64::MAX);
             if (min..=max).contains(&ms) { Ok(Item::Number(ms)) } else { Err(expected(kind)) }
@@ -213,6 +218,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Count(min, max) => format!("a number from {min} to {max}"),
         Kind::Size(min, max) => {
             format!("a size from \"{}\" to \"{}\"", value::show_size(min), value::show_size(max))
+        }
+        Kind::SizeOrAuto(max) => {
+            format!("\"auto\", or a size up to \"{}\"", value::show_size(max))
         }
         Kind::Time(min, max) => {
             let show = |ms| value::show_duration(Duration::from_millis(ms));

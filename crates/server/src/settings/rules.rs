@@ -122,8 +122,8 @@ pub struct RulePolicy {
     pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
-    /// Bytes of the slices in which pages are fetched and kept; None: whole.
-    pub slice: Option<u64>,
+    /// Which pages are fetched and kept in slices.
+    pub slice: Slicing,
     /// Of the forms of a page, the smallest alone is kept.
     pub one_form: bool,
     /// How pages are put together of parts, and how such parts are requested.
@@ -150,7 +150,7 @@ impl Default for RulePolicy {
             mend_redirects: true,
             limit: None,
             max_object: 1 << 30,
-            slice: None,
+            slice: Slicing::Never,
             one_form: false,
             parts: Parts::default(),
             disk: DiskUse::Auto,
@@ -213,6 +213,17 @@ impl RulePolicy {
             compresses: !self.cache.compress.is_empty(),
         }
     }
+}
+
+/// Which pages are fetched and kept in slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slicing {
+    /// All are kept whole.
+    Never,
+    /// All, in slices of so many bytes.
+    Every(u64),
+    /// Large ones that are asked for by ranges.
+    Auto,
 }
 
 /// Pages that are put together of parts (ESI).
@@ -303,7 +314,7 @@ overlay! {
         limit: Option<Rate>,
         max_object: u64,
         disk: DiskUse,
-        slice: Option<u64>,
+        slice: Slicing,
         one_form: bool,
     } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }

@@ -246,11 +246,12 @@ pub(super) const POLICY: &[Opt] = &[
     ),
     opt(
         "slice",
-        Kind::Size(0, 64 << 20),
+        Kind::SizeOrAuto(64 << 20),
         "0",
         "Fetch and keep these pages in slices of this size, 64 KiB at least: a range costs the origin \
          the slices that it touches, once. For large files of origins that know ranges and strong \
-         entity tags; others are fetched as without it. 0: whole.",
+         entity tags; others are fetched as without it. `auto`: pages of 4 MiB and more that are \
+         asked for by ranges, in slices of 1 MiB. 0: whole.",
     ),
     opt(
         "strip_s_maxage",
