@@ -6,7 +6,7 @@
 
 use std::io::Read as _;
 
-use larder_tests::{Answer, Ask, H2, H3, Larder, Origin, Papers, wait_until};
+use larder_tests::{Answer, H2, H3, Larder, Origin, Papers, h3_client::Ask, wait_until};
 
 /// Spellings, and the first coding of zstd, br, gzip that each takes.
 const SPELLINGS: [(&str, Option<&str>); 23] = [

@@ -88,7 +88,10 @@ fn parts_are_compressed_as_they_come_and_kept_as_one() {
         }
         // Another client has another representation.
         let plain = accepting(&larder, &target, "identity");
-        assert_eq!((plain.get("content-encoding"), plain.get("vary")), (None, Some("Accept-Encoding")));
+        assert_eq!(
+            (plain.get("content-encoding"), plain.get("vary")),
+            (None, Some("Accept-Encoding"))
+        );
         assert!(plain.assert_hit().text() == whole("part"));
         assert_ne!(plain.get("etag"), Some(tags[0].as_str()));
         let range = get_with(larder.addr(), &target, &[&fields[0], "Range: bytes=5-14"]);

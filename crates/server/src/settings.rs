@@ -66,7 +66,10 @@ pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
-pub use rules::{AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy, Slicing};
+pub use rules::{
+    AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
+    Slicing,
+};
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
 

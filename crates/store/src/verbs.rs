@@ -169,7 +169,7 @@ impl Store {
         let marks = word.0 & (STALE | CLAIMED);
         let like = self.rewrite(entry, now);
         self.store_parts(&Request { word: word.history(None) | marks, ..like }, value)?;
-        // Whoever marked the old one meanwhile meant this.
+        // A mark that the old one got meanwhile is for this one.
         if entry.stale() {
             self.mark_stale(like.ns, like.key, now);
         }

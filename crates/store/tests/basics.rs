@@ -203,7 +203,8 @@ fn versions_and_stale_marks_that_writers_choose() {
 #[test]
 fn other_bytes_that_mean_the_same() {
     let s = open(16 << 20);
-    let tagged = Put { tags: &[b"t"], stale: true, flags: 7, expires: Some(60_000), ..put(&[b"v"]) };
+    let tagged =
+        Put { tags: &[b"t"], stale: true, flags: 7, expires: Some(60_000), ..put(&[b"v"]) };
     s.set(NS, b"k", tagged, 1000).unwrap();
     s.get(NS, b"k", 5000).unwrap();
     let e = s.peek(NS, b"k", 9000).unwrap();

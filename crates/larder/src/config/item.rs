@@ -126,11 +126,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             let bytes = value::size(text)?;
             if (min..=max).contains(&bytes) { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
         }
-        Kind::SizeOrAuto(_) if text == "auto" => Ok(Item::Number(u64::MAX)),
-        Kind::SizeOrAuto(max) => {
-            let bytes = value::size(text)?;
-            if bytes <= max { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
-        }
+        Kind::SizeOrAuto(max) => size_or_auto(max, text),
         Kind::Time(min, max) => {
             let ms = u64::try_from(value::duration(text)?.as_millis()).unwrap_or(u64::MAX);
             if (min..=max).contains(&ms) { Ok(Item::Number(ms)) } else { Err(expected(kind)) }
@@ -202,6 +198,13 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
 
 fn found(kind: Kind, item: Option<Item>) -> Result<Item, String> {
     item.ok_or_else(|| expected(kind))
+}
+
+fn size_or_auto(max: u64, text: &str) -> Result<Item, String> {
+    if text == "auto" {
+        return Ok(Item::Number(u64::MAX));
+    }
+    parse(Kind::Size(0, max), text).map_err(|_| expected(Kind::SizeOrAuto(max)))
 }
 
 /// The last line of an error of the regex crate: the reason, without the lines that mark the place.

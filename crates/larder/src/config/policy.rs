@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use larder_proto::http::Codings;
-use larder_server::settings::{CacheAction, CookiePattern, Esi, FieldEdit, Glob, Handling, KeyField, PartsAction, Pattern, RefreshPattern, RuleAction, RulePolicy, StatusTtl, Unframed, Slicing};
+use larder_server::settings::{
+    CacheAction, CookiePattern, Esi, FieldEdit, Glob, Handling, KeyField, PartsAction, Pattern,
+    RefreshPattern, RuleAction, RulePolicy, Slicing, StatusTtl, Unframed,
+};
 
 use super::{disk, item::default_items, options::Section, problem::Location, reader::Values};
 

@@ -375,9 +375,7 @@ fn read_value(
         (
             Kind::Count(..) | Kind::Size(..) | Kind::SizeOrAuto(_) | Kind::AppListen,
             TomlValue::Integer(_),
-        ) => {
-            integer.map(|n| n.to_string()).unwrap_or_default()
-        }
+        ) => integer.map(|n| n.to_string()).unwrap_or_default(),
         (Kind::Bool | Kind::Count(..), TomlValue::String(text)) => {
             let fix = format!("write {} without quotes", text.value());
             let problem = wrong(location.clone(), &expected(opt.kind), "a text");

@@ -121,8 +121,8 @@ impl PageFlags {
     pub const ESI: Self = Self(16384);
     /// The content lies in slices of its own; its length is [`Meta::nonce`].
     pub const SLICED: Self = Self(32768);
-    /// The body is kept in a coding alone, which is [`Meta::encoding`]; the length of the content is
-    /// [`Meta::nonce`], and the head is that of the content. With [`Self::COMPRESSIBLE`]: it may
+    /// The body is kept in a coding alone, which is [`Meta::encoding`]; the length of the content
+    /// is [`Meta::nonce`], and the head is that of the content. With [`Self::COMPRESSIBLE`]: it may
     /// become smaller.
     pub const PACKED: Self = Self(0x2_0000);
     /// The bytes of the record are not those of the content.

@@ -3,8 +3,8 @@
 //!
 //! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any
 //! more ends, as long as the origin has not begun to answer; an answer that has begun goes into the
-//! store. One that has to be read whole before anybody is told of it (markup, a coding to be undone)
-//! has not begun until then.
+//! store. One that has to be read whole before anybody is told of it (markup, a coding to be
+//! undone) has not begun until then.
 
 use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
@@ -116,6 +116,8 @@ pub(crate) struct Job {
     pub(crate) policy: Arc<RulePolicy>,
     /// The request is a HEAD.
     pub(crate) head: bool,
+    /// It is for a part of a page (ESI).
+    pub(crate) part: bool,
     /// Other Larders wait for this page.
     pub(crate) lease: RefCell<Option<Lease>>,
 }

@@ -374,9 +374,8 @@ pub(super) fn sliced(
         // Its slices are of use for as long as it is not another page.
         Slicing::Auto if held.is_some_and(is_map) => AUTO,
         Slicing::Auto => {
-            let known_short = |held: &StoredPage| {
-                held.meta.partial.is_some_and(|part| part.total < AUTO_FROM)
-            };
+            let known_short =
+                |held: &StoredPage| held.meta.partial.is_some_and(|part| part.total < AUTO_FROM);
             let range = known.range().and_then(RangeSet::parse)?;
             let alone = plan.solo || range.specs().len() > 1 || held.is_some_and(known_short);
             if alone || is_known_whole(request, plan.variant.as_deref().unwrap_or(&route.key)) {
@@ -397,7 +396,7 @@ fn remember_whole(pages: &Pages, keep: &Keep) {
     if keep.policy.slice == Slicing::Auto {
         let now = pages.clock.now();
         let put = Put { expires: Some(now + WHOLE), ..Put::default() };
-        // What the store does not take is asked for twice again.
+        // A full store forgets this, and the next range is asked for twice.
         let _taken = pages.store.set(SLICES, &whole_key(keep.key()), put, now);
     }
 }

@@ -198,7 +198,7 @@ fn compose(
 }
 
 /// Composes the head of an answer whose bytes are not those of the record; `page` has the facts of
-/// what is sent. What follows it, or None: what is stored is not enough.
+/// the answer. Returns the part that follows it, or None: the stored part is not enough.
 pub(super) fn headed(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
@@ -237,7 +237,8 @@ pub(super) enum Body {
     Many(Vec<(Vec<u8>, ByteRange)>, Vec<u8>),
 }
 
-/// Appends the body. It begins at `body_at` of the record, with the byte `first` of the representation.
+/// Appends the body. It begins at `body_at` of the record, with the byte `first` of the
+/// representation.
 pub(super) fn send_body(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,

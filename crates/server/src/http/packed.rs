@@ -21,14 +21,16 @@ use super::{
     served::Served,
 };
 use crate::{
+    access_log::ResultCode,
     net::{out::Out, socket::Ended},
     page::{
-        coding::{self, Effort},
+        coding::{self, Effort, Undecoded},
         forms,
         lookup::{PAGES, StoredPage},
         packed,
     },
     request::route::Refusal,
+    room::Counted,
     settings::RulePolicy,
     wire::Wire,
 };
@@ -39,6 +41,7 @@ const AT_ONCE: u64 = 128 << 10;
 static MADE: Semaphore = Semaphore::const_new(4);
 
 const DAMAGED: Refusal = Refusal(502, "what is stored of this page cannot be read");
+const CROWDED: Refusal = Refusal(503, "too many requests are waiting");
 
 /// Answers at once, unless the page is long and has to be made. Gives the page back then.
 #[allow(clippy::result_large_err)]
@@ -109,10 +112,14 @@ pub(super) async fn serve(
         made = make(exchange, held, &page, sent) => made,
         () = wire.gone() => return Err(Ended::Closed),
     };
-    let Some(made) = made else {
-        let (store, entry) = (exchange.request.pages.store, &held.entry);
-        store.delete_if(PAGES, entry.key(), entry.version());
-        return Ok(refuse::refusal(exchange, out, &DAMAGED));
+    let made = match made {
+        Ok(made) => made,
+        Err(Undecoded::Crowded) => return Ok(refuse::refusal(exchange, out, &CROWDED)),
+        Err(Undecoded::Damaged | Undecoded::TooLong) => {
+            let (store, entry) = (exchange.request.pages.store, &held.entry);
+            store.delete_if(PAGES, entry.key(), entry.version());
+            return Ok(refuse::refusal(exchange, out, &DAMAGED));
+        }
     };
     let length = made.len() as u64;
     let composed = head(exchange, out, (&page, &held.meta), served, (sent, length));
@@ -120,12 +127,15 @@ pub(super) async fn serve(
         return Ok(refuse::refusal(exchange, out, &DAMAGED));
     };
     exchange.started.set(true);
-    let none = || 0;
     delivered.body_bytes = match body {
         Body::None => 0,
         Body::One(range) => {
             let bytes = &made[range.first as usize..=range.last as usize];
-            exchange.send_with(wire, out, &[IoSlice::new(bytes)], &none).await?;
+            if let Err(ended) = exchange.send_with(wire, out, &[IoSlice::new(bytes)], &|| 0).await {
+                (delivered.result, delivered.keep) = (ResultCode::TcpMissAborted, false);
+                finish(exchange, &delivered);
+                return Err(ended);
+            }
             bytes.len() as u64
         }
         Body::Many(parts, end) => {
@@ -231,13 +241,19 @@ async fn make(
     held: &StoredPage,
     page: &PageView<'_>,
     sent: Encoding,
-) -> Option<Bytes> {
-    let _place = MADE.acquire().await.ok()?;
+) -> Result<Bytes, Undecoded> {
+    let _place = MADE.acquire().await.map_err(|_| Undecoded::Crowded)?;
     let body = Bytes::from(forms::copied(&held.entry, page.body_at as u64, page.body_len));
     let (room, length) = (&exchange.request.pages.shared.room, page.content_len());
-    let content = coding::decoded(room, page.meta.encoding, body, length).await.ok()?;
-    if sent == Encoding::Identity {
-        return Some(content);
+    let content = coding::decoded(room, page.meta.encoding, body, length).await?;
+    if content.len() as u64 != length {
+        return Err(Undecoded::Damaged);
     }
-    spawn_blocking(move || coded(sent, content)).await.ok().flatten()
+    if sent == Encoding::Identity {
+        return Ok(content);
+    }
+    let coded = spawn_blocking(move || coded(sent, content)).await.ok().flatten();
+    let mut counted = Counted::new(room);
+    let taken = counted.extend(&coded.ok_or(Undecoded::Crowded)?).await;
+    if taken { Ok(counted.into_bytes()) } else { Err(Undecoded::Crowded) }
 }

@@ -65,9 +65,7 @@ pub(crate) async fn send(
         Source::Follow(follower) => {
             follow(wire, out, exchange, follower, Pieces::plain(framing)).await
         }
-        Source::Alone(body) => {
-            pour(wire, out, exchange, *body, Pieces::plain(framing)).await
-        }
+        Source::Alone(body) => pour(wire, out, exchange, *body, Pieces::plain(framing)).await,
         // Its parts are put in by `esi`.
         Source::Template(_) => Err(Cut::Origin),
     };

@@ -42,19 +42,11 @@ pub(crate) async fn decoded(
     let is_long = body.len() >= LONG;
     let content = Counted::new(room);
     let decode = move || decode(encoding, &body, most, content);
-    if is_long {
-        spawn_blocking(decode).await.unwrap_or(Err(Undecoded::Damaged))
-    } else {
-        decode()
-    }
+    if is_long { spawn_blocking(decode).await.unwrap_or(Err(Undecoded::Damaged)) } else { decode() }
 }
 
 /// The same of a short body, at once.
-pub(crate) fn decoded_now(
-    encoding: Encoding,
-    body: &[u8],
-    most: u64,
-) -> Result<Bytes, Undecoded> {
+pub(crate) fn decoded_now(encoding: Encoding, body: &[u8], most: u64) -> Result<Bytes, Undecoded> {
     decode(encoding, body, usize::try_from(most).unwrap_or(usize::MAX), Counted::brief())
 }
 
@@ -198,7 +190,7 @@ impl Coder {
         Ok(coded)
     }
 
-    /// What follows the last piece, and the length of all coded bytes.
+    /// The bytes behind the last piece, and the length of all coded bytes.
     pub(crate) fn end(self) -> io::Result<(Vec<u8>, u64)> {
         let coded = match self.encoder {
             Encoder::Zstd(coder) => coder.finish()?,

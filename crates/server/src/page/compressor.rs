@@ -1,9 +1,9 @@
 //! The thread that makes compressed forms of pages, off the way of every request.
 //!
 //! A page of a site that keeps one form alone is packed once it is stored, in its place
-//! ([`packed`]). A hit on a page whose form is missing asks for it and is answered with what there is. The queue
-//! is short and ordered by demand; a request that finds it busy or full asks again with the next
-//! hit. The thread has the lowest priority.
+//! ([`packed`]). A hit on a page whose form is missing asks for it and is answered with what there
+//! is. The queue is short and ordered by demand; a request that finds it busy or full asks again
+//! with the next hit. The thread has the lowest priority.
 
 use std::{
     collections::HashMap,
@@ -82,7 +82,7 @@ struct Waiting {
     closed: bool,
 }
 
-/// What is made of a page.
+/// The purpose of a compression.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Goal {
     /// A form of it in this coding.
@@ -259,6 +259,7 @@ impl Queue {
         let packed = page.meta.flags.any(PageFlags::PACKED);
         let most = if effort == Effort::Best { LARGEST_BEST } else { LARGEST_BODY };
         let may = page.meta.flags.any(PageFlags::COMPRESSIBLE)
+            && page.meta.partial.is_none()
             && (LEAST_BODY..=most).contains(&page.content_len())
             && packed == (effort == Effort::Best);
         if !may {
@@ -271,7 +272,8 @@ impl Queue {
         if packed {
             let smaller = (coded.len() as u64) < page.body_len;
             let body = copied(entry, page.body_at as u64, page.body_len);
-            let kept = if smaller { (encoding, &coded[..]) } else { (page.meta.encoding, &body[..]) };
+            let kept =
+                if smaller { (encoding, &coded[..]) } else { (page.meta.encoding, &body[..]) };
             return packed::pack(store, entry, page, kept, false, clock.now());
         }
         if self.counted(content.len(), coded.len()) {

@@ -222,7 +222,7 @@ pub(crate) fn keep_content(store: &'static Store, held: &StoredPage, content: &[
     let key = content_key(held.entry.key());
     let meta = Meta { kind: Kind::Form, nonce: held.entry.written(), ..Meta::default() };
     let parts = Parts { key: held.entry.key(), ..Parts::default() };
-    // What the store does not take is decoded again.
+    // A full store does not take it, and it is decoded again.
     let _taken = put(store, &key, (&meta, &parts), content, held.entry.expires(), now);
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn keep_assembled(
     let Some(key) = key(page, encoding) else { return };
     let meta = Meta { kind: Kind::Form, encoding, nonce: hash, ..Meta::default() };
     let parts = Parts { key: page, ..Parts::default() };
-    // What the store does not take is compressed again.
+    // A full store does not take it, and it is compressed again.
     let _taken = put(store, &key, (&meta, &parts), coded, expires, now);
 }
 

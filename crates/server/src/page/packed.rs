@@ -5,8 +5,9 @@
 
 use larder_proto::{
     http::Codings,
-    page::{Encoding, Meta, PageFlags, PageView, Parts, TRAILER_LEN, Trailer, Verify,
-        encode_head, view},
+    page::{
+        Encoding, Meta, PageFlags, PageView, Parts, TRAILER_LEN, Trailer, Verify, encode_head, view,
+    },
 };
 use larder_store::{Entry, PutError, Store};
 

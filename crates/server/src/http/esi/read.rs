@@ -1,5 +1,5 @@
-//! The bodies of parts that are read whole before they are put in: coded ones, short ones, and those
-//! of answers that are collected. Their memory counts as that of clients.
+//! The bodies of parts that are read whole before they are put in: coded ones, short ones, and
+//! those of answers that are collected. Their memory counts as that of clients.
 
 use bytes::Bytes;
 use larder_proto::page::{Encoding, Verify, view};
@@ -105,7 +105,7 @@ pub(super) async fn alone(
     }
 }
 
-/// What is left of a body for one client, behind what was read of it; `most` bytes in all.
+/// The rest of a body for one client, behind the part that was read ahead; `most` bytes in all.
 pub(super) async fn rest(
     budget: &Budget,
     ahead: &[u8],

@@ -82,7 +82,7 @@ impl Page {
     }
 }
 
-/// What is sent.
+/// The answer that is sent.
 pub(super) struct Answer<'w> {
     pub(super) pieces: &'w [Piece],
     /// Names the pieces that it is made of, uncoded.
