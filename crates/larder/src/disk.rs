@@ -11,7 +11,8 @@ use std::{
 use larder_disk::{Directory, Entry, Look, LookedSegment, Purge, Record, means};
 use larder_proto::{
     http::key::{self, Scheme},
-    page::{Kind, MAX_HEAD_LEN, Verify, view},
+    page::{Kind, MAX_HEAD_LEN, PageFlags, Verify, view},
+    rules::compress,
 };
 
 use crate::{
@@ -189,7 +190,14 @@ fn dump(look: &Look<Directory>, url: &str, head: bool, variant: usize) -> Result
     let body = &bytes[page.body_at..page.body_at + page.body_len as usize];
     let mut out = io::stdout().lock();
     let written = match head {
-        true => out.write_all(page.head).and_then(|()| out.write_all(b"\r\n")),
+        true => {
+            let packed = page.meta.flags.any(PageFlags::PACKED);
+            let coding = compress::name(page.meta.encoding).filter(|_| packed);
+            let line = coding.map(|name| format!("Content-Encoding: {name}\r\n"));
+            out.write_all(page.head)
+                .and_then(|()| out.write_all(line.unwrap_or_default().as_bytes()))
+                .and_then(|()| out.write_all(b"\r\n"))
+        }
         false => Ok(()),
     };
     written.and_then(|()| out.write_all(body)).map_err(|error| error.to_string())

@@ -12,6 +12,7 @@
 //! closed. A client that waits for this server, and neither owes bytes nor leaves its answer
 //! untaken, does not stand still ([`Holder::waits`]).
 
+mod counted;
 mod holder;
 
 use std::{
@@ -26,7 +27,10 @@ use std::{
 use larder_store::{Loan, Store};
 use parking_lot::Mutex;
 
-pub(crate) use self::holder::{Held, Holder, Holding};
+pub(crate) use self::{
+    counted::Counted,
+    holder::{Held, Holder, Holding},
+};
 use crate::clock::{Clock, Ms};
 
 /// Bytes outside the store that need no loan: what thousands of clients hold for a moment in

@@ -70,6 +70,7 @@ pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
     AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
+    Slicing,
 };
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
@@ -259,7 +260,7 @@ impl Settings {
 
     /// Whether some pages are kept in slices.
     fn slices(&self) -> bool {
-        self.policies().any(|policy| policy.slice.is_some())
+        self.policies().any(|policy| policy.slice != Slicing::Never)
     }
 
     /// Whether some pages are kept in compressed forms too.

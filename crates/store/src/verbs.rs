@@ -2,7 +2,7 @@
 
 use crate::entry::Entry;
 use crate::hash::Hash;
-use crate::item::{Draft, Record, fresh_word};
+use crate::item::{CLAIMED, Draft, Record, STALE, fresh_word};
 use crate::store::{Gone, Store};
 use crate::types::{Counter, Ms, Namespace, Put, PutError};
 use crate::write::{If, Request};
@@ -157,6 +157,23 @@ impl Store {
         let word = entry.record().word().history(used.then_some(now)) | put.marks();
         let like = self.rewrite(entry, now);
         self.store_parts(&Request { flags, expires, version, tags: &tags, word, ..like }, value)
+    }
+
+    /// Replaces `entry`, if it is still the one there, by other bytes that mean the same: its
+    /// expiry, tags, marks and history stay.
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound`: another one is there, or none; `TooLarge`, `Full`.
+    pub fn recode(&self, entry: &Entry<'_>, value: &[&[u8]], now: Ms) -> Result<(), PutError> {
+        let word = entry.record().word();
+        let marks = word.0 & (STALE | CLAIMED);
+        let like = self.rewrite(entry, now);
+        self.store_parts(&Request { word: word.history(None) | marks, ..like }, value)?;
+        // A mark that the old one got meanwhile is for this one.
+        if entry.stale() {
+            self.mark_stale(like.ns, like.key, now);
+        }
+        Ok(())
     }
 
     /// Replaces an entry by the result of `change`, repeated while others write it.

@@ -201,6 +201,26 @@ fn versions_and_stale_marks_that_writers_choose() {
 }
 
 #[test]
+fn other_bytes_that_mean_the_same() {
+    let s = open(16 << 20);
+    let tagged =
+        Put { tags: &[b"t"], stale: true, flags: 7, expires: Some(60_000), ..put(&[b"v"]) };
+    s.set(NS, b"k", tagged, 1000).unwrap();
+    s.get(NS, b"k", 5000).unwrap();
+    let e = s.peek(NS, b"k", 9000).unwrap();
+    s.recode(&e, &[b"longer", b" bytes"], 9000).unwrap();
+    assert_eq!(s.recode(&e, &[b"x"], 9000), Err(PutError::Exists));
+    let new = s.peek(NS, b"k", 9000).unwrap();
+    assert_eq!(new.head(), b"longer bytes");
+    assert_eq!((new.flags(), new.expires(), new.stale()), (7, e.expires(), true));
+    assert_eq!((new.fetched(), new.last_access()), (true, 5000));
+    assert_ne!(new.written(), e.written());
+    assert_eq!(s.purge_tag(NS, b"t", false, 9000), 1);
+    assert_eq!(s.recode(&new, &[b"x"], 9000), Err(PutError::NotFound));
+    assert!(s.peek(NS, b"k", 9000).is_none());
+}
+
+#[test]
 fn a_write_that_counts_as_the_same_entry() {
     let s = open(16 << 20);
     let first = s.set(NS, b"k", put(&[b"v"]), 1000).unwrap();

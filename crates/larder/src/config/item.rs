@@ -126,6 +126,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             let bytes = value::size(text)?;
             if (min..=max).contains(&bytes) { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
         }
+        Kind::SizeOrAuto(max) => size_or_auto(max, text),
         Kind::Time(min, max) => {
             let ms = u64::try_from(value::duration(text)?.as_millis()).unwrap_or(u64::MAX);
             if (min..=max).contains(&ms) { Ok(Item::Number(ms)) } else { Err(expected(kind)) }
@@ -199,6 +200,13 @@ fn found(kind: Kind, item: Option<Item>) -> Result<Item, String> {
     item.ok_or_else(|| expected(kind))
 }
 
+fn size_or_auto(max: u64, text: &str) -> Result<Item, String> {
+    if text == "auto" {
+        return Ok(Item::Number(u64::MAX));
+    }
+    parse(Kind::Size(0, max), text).map_err(|_| expected(Kind::SizeOrAuto(max)))
+}
+
 /// The last line of an error of the regex crate: the reason, without the lines that mark the place.
 fn regex_problem(error: &regex::Error) -> String {
     let text = error.to_string();
@@ -213,6 +221,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Count(min, max) => format!("a number from {min} to {max}"),
         Kind::Size(min, max) => {
             format!("a size from \"{}\" to \"{}\"", value::show_size(min), value::show_size(max))
+        }
+        Kind::SizeOrAuto(max) => {
+            format!("\"auto\", or a size up to \"{}\"", value::show_size(max))
         }
         Kind::Time(min, max) => {
             let show = |ms| value::show_duration(Duration::from_millis(ms));

@@ -192,6 +192,8 @@ pub(crate) enum Kind {
     Count(u64, u64),
     /// Bytes from `min` to `max`.
     Size(u64, u64),
+    /// Bytes up to `max`, or `auto`, which is [`u64::MAX`].
+    SizeOrAuto(u64),
     /// Milliseconds from `min` to `max`.
     Time(u64, u64),
     /// Any text.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use larder_proto::http::Codings;
 use larder_server::settings::{
     CacheAction, CookiePattern, Esi, FieldEdit, Glob, Handling, KeyField, PartsAction, Pattern,
-    RefreshPattern, RuleAction, RulePolicy, StatusTtl, Unframed,
+    RefreshPattern, RuleAction, RulePolicy, Slicing, StatusTtl, Unframed,
 };
 
 use super::{disk, item::default_items, options::Section, problem::Location, reader::Values};
@@ -40,9 +40,8 @@ pub(super) fn action(values: &Values) -> RuleAction {
         limit: values.maybe("limit").map(Some),
         max_object: values.maybe("max_object"),
         disk: values.maybe::<String>("disk").as_deref().map(disk::disk_use),
-        slice: values
-            .maybe("slice")
-            .map(|bytes: u64| (bytes > 0).then_some(bytes.max(LEAST_SLICE))),
+        slice: values.maybe("slice").map(slicing),
+        one_form: values.maybe::<String>("store_forms").map(|word| word == "one"),
         parts: PartsAction {
             credentials: values.maybe("esi_credentials"),
             comment: values.maybe::<String>("esi_error").map(|word| word == "comment"),
@@ -72,6 +71,14 @@ pub(super) fn action(values: &Values) -> RuleAction {
             esi: values.maybe::<String>("esi").as_deref().map(esi),
         },
         handling: handling(values),
+    }
+}
+
+fn slicing(bytes: u64) -> Slicing {
+    match bytes {
+        0 => Slicing::Never,
+        u64::MAX => Slicing::Auto,
+        bytes => Slicing::Every(bytes.max(LEAST_SLICE)),
     }
 }
 

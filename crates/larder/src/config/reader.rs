@@ -372,9 +372,10 @@ fn read_value(
     let integer = value.as_integer().and_then(|number| u64::try_from(number).ok());
     let text = match (opt.kind, value) {
         (Kind::Bool, TomlValue::Boolean(on)) => on.value().to_string(),
-        (Kind::Count(..) | Kind::Size(..) | Kind::AppListen, TomlValue::Integer(_)) => {
-            integer.map(|n| n.to_string()).unwrap_or_default()
-        }
+        (
+            Kind::Count(..) | Kind::Size(..) | Kind::SizeOrAuto(_) | Kind::AppListen,
+            TomlValue::Integer(_),
+        ) => integer.map(|n| n.to_string()).unwrap_or_default(),
         (Kind::Bool | Kind::Count(..), TomlValue::String(text)) => {
             let fix = format!("write {} without quotes", text.value());
             let problem = wrong(location.clone(), &expected(opt.kind), "a text");

@@ -48,6 +48,17 @@ pub struct Plan {
     pub nodes: Vec<Node>,
 }
 
+/// The number of nodes in a list, those within others included.
+pub fn count(nodes: &[Node]) -> usize {
+    let within = |node: &Node| match node {
+        Node::Text(..) | Node::Vars(_) | Node::Include(_) => 0,
+        Node::Try(attempt, except) => count(attempt) + count(except),
+        Node::Choose(branches) => branches.iter().map(|(_, nodes)| count(nodes)).sum(),
+        Node::Inline(_, nodes) => count(nodes),
+    };
+    nodes.iter().map(|node| 1 + within(node)).sum()
+}
+
 /// A piece of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {

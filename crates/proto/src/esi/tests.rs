@@ -332,3 +332,28 @@ proptest! {
         let _ = resolve(&source, "/");
     }
 }
+
+#[test]
+fn nodes_within_others_count() {
+    let counted = |source: &str| parse(source.as_bytes()).map(|plan| count(&plan.nodes));
+    let include = "<esi:include src=\"/a\"/>";
+    for (source, nodes) in [
+        (format!("a{include}b"), 3),
+        (format!("<esi:remove>a{include}</esi:remove>b"), 1),
+        (
+            format!(
+                "<esi:try><esi:attempt>a{include}</esi:attempt><esi:except>b</esi:except></esi:try>"
+            ),
+            4,
+        ),
+        (
+            "<esi:choose><esi:when test=\"1==1\">a</esi:when><esi:otherwise>b</esi:otherwise>\
+             </esi:choose>"
+                .to_owned(),
+            3,
+        ),
+        (format!("<esi:inline name=\"/a\">a{include}</esi:inline>"), 3),
+    ] {
+        assert_eq!(counted(&source), Some(nodes), "{source}");
+    }
+}

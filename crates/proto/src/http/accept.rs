@@ -98,6 +98,11 @@ impl Codings {
     const NAMES: [(Self, &'static str); 4] =
         [(Self::BR, "br"), (Self::DEFLATE, "deflate"), (Self::GZIP, "gzip"), (Self::ZSTD, "zstd")];
 
+    /// Both sets together.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Reads the Accept-Encoding lines of a request. Weights above 0 make no difference; a coding
     /// that is both accepted and refused is refused; codings that have no name here are not taken.
     pub fn parse<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {

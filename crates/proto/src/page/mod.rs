@@ -121,14 +121,18 @@ impl PageFlags {
     pub const ESI: Self = Self(16384);
     /// The content lies in slices of its own; its length is [`Meta::nonce`].
     pub const SLICED: Self = Self(32768);
+    /// The body is kept in a coding alone, which is [`Meta::encoding`]; the length of the content
+    /// is [`Meta::nonce`], and the head is that of the content. With [`Self::COMPRESSIBLE`]: it may
+    /// become smaller.
+    pub const PACKED: Self = Self(0x2_0000);
     /// The bytes of the record are not those of the content.
-    pub const OTHER_BYTES: Self = Self(16384 | 32768);
+    pub const OTHER_BYTES: Self = Self(16384 | 32768 | 0x2_0000);
     /// The answer is made of more than the page alone.
-    pub const COMPOSED: Self = Self(8192 | 16384 | 32768);
+    pub const COMPOSED: Self = Self(8192 | 16384 | 32768 | 0x2_0000);
     /// Never written to the disk: by rule, or because it is stored despite `private` or `no-store`.
     pub const NO_DISK: Self = Self(65536);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(0x1_FFFF);
+    pub const ALL: Self = Self(0x3_FFFF);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

@@ -222,7 +222,7 @@ fn what_a_reader_refuses() {
         (0, b'X', Damaged::Unknown),
         (4, 2, Damaged::Unknown),
         (5, 4, Damaged::Unknown),
-        (10, 2, Damaged::Unknown),
+        (10, 4, Damaged::Unknown),
         (12, 6, Damaged::Unknown),
         (13, 4, Damaged::Unknown),
         (13, 2, Damaged::Layout),

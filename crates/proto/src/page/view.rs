@@ -48,9 +48,10 @@ impl std::error::Error for Damaged {}
 
 impl PageView<'_> {
     /// Length of the content in bytes: of the body without the plan that follows that of a page
-    /// with [`PageFlags::ESI`], of all slices of one that has them.
+    /// with [`PageFlags::ESI`], of all slices of one that has them, of the uncoded body of one that
+    /// is packed.
     pub fn content_len(&self) -> u64 {
-        if self.meta.flags.any(PageFlags::SLICED) {
+        if self.meta.flags.any(PageFlags::SLICED.with(PageFlags::PACKED)) {
             self.meta.nonce
         } else if self.meta.flags.any(PageFlags::ESI) {
             self.meta.nonce.min(self.body_len)

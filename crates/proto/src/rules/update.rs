@@ -121,9 +121,9 @@ fn renew(
         let lifetime =
             judge(req, &facts, policy, page.meta.partial).map_err(NotFreshened::NotStorable)?;
         let authorised = page.meta.flags.any(PageFlags::AUTHORIZED);
-        // The bytes are the same: they have a plan, or lie in slices, or neither.
-        let kind = page.meta.flags.only(PageFlags::OTHER_BYTES);
-        let special = kind != PageFlags::empty();
+        // The bytes are the same: they have a plan, lie in slices, are packed, or none of these.
+        let special = page.meta.flags.any(PageFlags::OTHER_BYTES);
+        let kind = page.meta.flags.only(PageFlags::COMPOSED);
         let nonce = if special { page.meta.nonce } else { 0 };
         let meta = Meta { encoding: page.meta.encoding, nonce, ..lifetime.meta(&facts) };
         let flags = meta.flags.with_if(PageFlags::AUTHORIZED, authorised);

@@ -18,6 +18,7 @@ use http_body::Frame;
 use larder_proto::{
     http::key,
     page::{Encoding, Kind, Meta, PageFlags, PageView, Verify, view},
+    rules::compress,
 };
 use larder_store::Entry;
 use serde::Deserialize;
@@ -219,8 +220,13 @@ fn lines(head: &[u8]) -> Vec<String> {
 fn body(entry: Entry<'static>) -> Option<Response> {
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
     // The content of a page in slices is not in its record.
-    let sliced = page.meta.flags.any(PageFlags::SLICED);
-    let length = if sliced { 0 } else { page.content_len() };
+    let (sliced, packed) = (PageFlags::SLICED, PageFlags::PACKED);
+    let length = match page.meta.flags {
+        flags if flags.any(sliced) => 0,
+        flags if flags.any(packed) => page.body_len,
+        _ => page.content_len(),
+    };
+    let coding = compress::name(page.meta.encoding).filter(|_| page.meta.flags.any(packed));
     let (at, end) = (page.body_at as u64, page.body_at as u64 + length);
     let mut response = Response::new(Body::new(Stored { entry, at, end }));
     let fields = response.headers_mut();
@@ -230,6 +236,9 @@ fn body(entry: Entry<'static>) -> Option<Response> {
         HeaderValue::from_static("attachment; filename=\"body\""),
     );
     fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    if let Some(coding) = coding {
+        fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
+    }
     Some(response)
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any
 //! more ends, as long as the origin has not begun to answer; an answer that has begun goes into the
-//! store.
+//! store. One that has to be read whole before anybody is told of it (markup, a coding to be
+//! undone) has not begun until then.
 
 use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
@@ -115,6 +116,8 @@ pub(crate) struct Job {
     pub(crate) policy: Arc<RulePolicy>,
     /// The request is a HEAD.
     pub(crate) head: bool,
+    /// It is for a part of a page (ESI).
+    pub(crate) part: bool,
     /// Other Larders wait for this page.
     pub(crate) lease: RefCell<Option<Lease>>,
 }
@@ -145,10 +148,14 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let now = job.pages.clock.now();
     let mut response = response;
     let mut spelled = spell(&job, &response);
-    if let Err(why) = uncoded::undo(&job, &mut response, &mut spelled).await {
-        return job.fail(ErrorCause::Disconnected, why);
-    }
-    let template = match template::collect(&job, &mut response, &mut spelled, now).await {
+    let mut client = job.client.take();
+    let read = async {
+        uncoded::undo(&job, &mut response, &mut spelled).await?;
+        template::collect(&job, &mut response, &mut spelled, now).await
+    };
+    let Some(read) = wanted(&job.pages, &job.lead, client.as_mut(), read).await else { return };
+    job.client = client;
+    let template = match read {
         Ok(template) => template,
         Err(why) => return job.fail(ErrorCause::Disconnected, why),
     };
@@ -226,18 +233,28 @@ pub(crate) async fn send(
     request: origin::Request,
     interim: Option<Interim>,
 ) -> Option<Sent> {
-    let sending = origin.send(request, interim);
-    tokio::pin!(sending);
+    wanted(pages, lead, client, origin.send(request, interim)).await
+}
+
+/// Does a part of a fetch before which nobody is told anything. None: the client left, and nobody
+/// else waits.
+async fn wanted<T>(
+    pages: &Pages,
+    lead: &Lead,
+    client: Option<&mut Client>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::pin!(work);
     if let Some(client) = client {
         tokio::select! {
-            sent = &mut sending => return Some(sent),
+            done = &mut work => return Some(done),
             () = client.reply.closed() => {}
         }
         if pages.shared.flights.abandon(&lead.flight) {
             return None;
         }
     }
-    Some(sending.await)
+    Some(work.await)
 }
 
 impl Job {

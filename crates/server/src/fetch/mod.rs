@@ -483,6 +483,7 @@ fn spawn(
         keep,
         policy: Arc::clone(&route.policy),
         head: outgoing.method == http::Method::HEAD,
+        part: request.stats.is_part,
         lease: std::cell::RefCell::default(),
     };
     spawn_local(job::run(job, outgoing));

@@ -24,6 +24,7 @@ use larder_store::{Entry, Namespace, Put};
 
 use super::origin_request;
 use crate::{
+    clock::Ms,
     fetch::{
         FetchResult, Plan,
         complete::Extent,
@@ -39,10 +40,19 @@ use crate::{
     },
     request::{Request, pages::Pages, route::Route},
     room::Holding,
+    settings::Slicing,
 };
 
 /// Where slices live.
 pub(crate) const SLICES: Namespace = Namespace(20);
+
+/// Bytes of a slice of a page that is kept so because it is asked for by ranges.
+const AUTO: u64 = 1 << 20;
+/// Bytes from which on such a page is kept in slices.
+const AUTO_FROM: u64 = 4 << 20;
+/// How long a page that cannot be kept in slices is remembered as such, in milliseconds: its next
+/// ranges are asked for once, not twice.
+const WHOLE: Ms = 600_000;
 
 /// How often a slice that others fetch is looked for before it is asked for alone.
 const ROUNDS: usize = 3;
@@ -153,6 +163,9 @@ pub(super) async fn first(mut job: Job, mut response: Response, facts: &Response
         Some(keep) => map(&job, keep, &mut response, facts).await,
         None => None,
     };
+    if let (None, Some(keep)) = (made, &job.keep) {
+        remember_whole(&job.pages, keep);
+    }
     let again = made.unwrap_or(Again::Unsliced);
     job.lead.flight.land(Landing::LookAgain(again));
     job.tell(FetchResult::LookAgain(again));
@@ -167,7 +180,8 @@ async fn map(
     let wanted = keep.slice?;
     let part = partial::content_range(facts.fields)?;
     let etag = facts.fields.get("etag").filter(|tag| tag.starts_with(b"\""))?;
-    if part != wanted.part(part.total) {
+    let short = keep.policy.slice == Slicing::Auto && part.total < AUTO_FROM;
+    if short || part != wanted.part(part.total) {
         return None;
     }
     let whole = ResponseFacts { status: 200, ..*facts };
@@ -343,13 +357,53 @@ pub(super) fn sliced(
     plan: &Plan,
     by_get: bool,
 ) -> Option<Wanted> {
-    let size = route.policy.slice.filter(|_| plan.slice && plan.store && !plan.whole)?;
+    if !(plan.slice && plan.store && !plan.whole) {
+        return None;
+    }
     let get = request.head.method == Method::Get || by_get;
     let known = &request.head.known;
-    let whole =
-        |held: &StoredPage| held.meta.partial.is_none() && !held.meta.flags.any(PageFlags::SLICED);
-    let sliced = get && known.authorization().is_none() && !plan.held.as_ref().is_some_and(whole);
-    sliced.then(|| Wanted::of(request.head, size))
+    let held = plan.held.as_ref();
+    let is_map = |held: &StoredPage| held.meta.flags.any(PageFlags::SLICED);
+    let whole = |held: &StoredPage| held.meta.partial.is_none() && !is_map(held);
+    if !get || known.authorization().is_some() || held.is_some_and(whole) {
+        return None;
+    }
+    let size = match route.policy.slice {
+        Slicing::Never => return None,
+        Slicing::Every(size) => size,
+        // Its slices are of use for as long as it is not another page.
+        Slicing::Auto if held.is_some_and(is_map) => AUTO,
+        Slicing::Auto => {
+            let known_short =
+                |held: &StoredPage| held.meta.partial.is_some_and(|part| part.total < AUTO_FROM);
+            let range = known.range().and_then(RangeSet::parse)?;
+            let alone = plan.solo || range.specs().len() > 1 || held.is_some_and(known_short);
+            if alone || is_known_whole(request, plan.variant.as_deref().unwrap_or(&route.key)) {
+                return None;
+            }
+            AUTO
+        }
+    };
+    Some(Wanted::of(request.head, size))
+}
+
+/// The key under which a page that cannot be kept in slices is remembered: no slice has it.
+fn whole_key(page: &[u8]) -> Vec<u8> {
+    [b"\xffwhole ", page].concat()
+}
+
+fn remember_whole(pages: &Pages, keep: &Keep) {
+    if keep.policy.slice == Slicing::Auto {
+        let now = pages.clock.now();
+        let put = Put { expires: Some(now + WHOLE), ..Put::default() };
+        // A full store forgets this, and the next range is asked for twice.
+        let _taken = pages.store.set(SLICES, &whole_key(keep.key()), put, now);
+    }
+}
+
+fn is_known_whole(request: &Request<'_, '_>, page: &[u8]) -> bool {
+    let pages = request.pages;
+    pages.store.get(SLICES, &whole_key(page), request.now()).is_some()
 }
 
 /// Has a fetch ask for a slice.

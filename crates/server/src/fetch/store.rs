@@ -32,9 +32,11 @@ use crate::{
     origin::{LONGEST_PIECE, Response},
     page::{
         answer::Answer,
+        coding::Effort,
         flight::{Again, Landing, Streaming, Tail},
         head,
         lookup::PAGES,
+        packed,
         variant::Marker,
         writer::{Committed, PageDraft, PageFill},
     },
@@ -285,6 +287,7 @@ fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
             disk::keep(job, &draft.key);
+            pack(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
@@ -292,6 +295,18 @@ fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
         Err(_) => counters.store_refused.one(),
     }
     !matches!(committed, Ok(Committed::Purged) | Err(_))
+}
+
+/// Has a page packed that is kept in one coding alone.
+fn pack(job: &Job, draft: &PageDraft) {
+    let (pages, policy) = (&job.pages, &job.policy);
+    let flags = draft.meta.flags;
+    let waits = flags.any(PageFlags::COMPRESSIBLE) && !flags.any(PageFlags::PACKED);
+    if policy.one_form && waits && !policy.cache.compress.is_empty() {
+        let goal = packed::goal(&policy.cache.compress);
+        let compressor = &pages.shared.compressor;
+        compressor.want(pages.store, pages.clock, &draft.key, goal, Effort::Good);
+    }
 }
 
 /// Why a fill ended without a page.

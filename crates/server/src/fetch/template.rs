@@ -21,15 +21,17 @@ use crate::{
     origin::Response,
     page::{
         answer::Answer,
-        coding,
+        coding::{self, Undecoded},
         flight::{Again, Landing},
         head::{self, Spelled},
     },
-    room::Holding,
+    room::{Counted, Room},
 };
 
-/// Pages from this length on are decoded, and their markup is found, beside the worker.
+/// The markup of pages from this length on is found beside the worker.
 const LONG: usize = 32 << 10;
+
+const CROWDED: &str = "there is no memory for the page";
 
 /// A page whose parts are to be put in.
 pub(crate) struct Template {
@@ -37,8 +39,6 @@ pub(crate) struct Template {
     pub(crate) content: Bytes,
     /// See [`larder_proto::esi::Plan`].
     pub(crate) plan: Bytes,
-    /// The memory of both.
-    _held: Holding,
 }
 
 /// Reads a response that may have markup. None: it has none, and its body is there as it was. An
@@ -82,11 +82,13 @@ pub(super) async fn collect(
     if response.body.declared_length().is_some_and(|length| length > most) {
         return Ok(None);
     }
-    let mut held = Holding::new(&job.pages.shared.room);
-    let Some(raw) = read(response, &mut held, most).await? else { return Ok(None) };
+    let room = &job.pages.shared.room;
+    let Some(raw) = read(room, response, most).await? else { return Ok(None) };
     let content = match encoding {
         Encoding::Identity => Some(raw.clone()),
-        _ => decoded(raw.clone(), encoding, most).await?,
+        // Nothing can be said of it.
+        Encoding::Other => None,
+        _ => Some(decoded(room, raw.clone(), encoding, most).await?),
     };
     let found = match content {
         Some(content) => planned(content).await,
@@ -95,8 +97,11 @@ pub(super) async fn collect(
     match found {
         Some((plan, content)) => {
             spelled.remove("content-encoding");
-            held.resize((content.len() + plan.len()) as u64);
-            Ok(Some(Rc::new(Template { content, plan, _held: held })))
+            let mut counted = Counted::new(room);
+            if !counted.extend(&plan).await {
+                return Err(CROWDED);
+            }
+            Ok(Some(Rc::new(Template { content, plan: counted.into_bytes() })))
         }
         None => {
             response.body.refill(raw);
@@ -106,54 +111,49 @@ pub(super) async fn collect(
 }
 
 /// The plan of a page, and the page; None: it has no markup.
-async fn planned(content: Bytes) -> Option<(Bytes, Bytes)> {
+async fn planned(content: Bytes) -> Option<(Vec<u8>, Bytes)> {
     let is_long = content.len() >= LONG;
-    let plan = move || Some((Bytes::from(parse(&content)?.encode()), content));
+    let plan = move || Some((parse(&content)?.encode(), content));
     if is_long { tokio::task::spawn_blocking(plan).await.ok().flatten() } else { plan() }
 }
 
 /// Reads a whole body. None: it is longer than `most` bytes, and comes as if nothing was read.
 pub(super) async fn read(
+    room: &Arc<Room>,
     response: &mut Response,
-    held: &mut Holding,
     most: u64,
 ) -> Result<Option<Bytes>, &'static str> {
-    let mut raw = Vec::new();
+    let mut raw = Counted::new(room);
     while let Some(data) = response
         .body
         .chunk()
         .await
         .map_err(|_| "the site behind this cache did not send the whole page")?
     {
-        let length = (raw.len() + data.len()) as u64;
-        if !held.wait_for(length).await {
-            return Err("there is no memory for the page");
+        if !raw.extend(&data).await {
+            return Err(CROWDED);
         }
-        raw.extend_from_slice(&data);
-        if length > most {
-            response.body.refill(Bytes::from(raw));
+        if raw.len() as u64 > most {
+            response.body.refill(raw.into_bytes());
             return Ok(None);
         }
     }
-    Ok(Some(Bytes::from(raw)))
+    Ok(Some(raw.into_bytes()))
 }
 
-/// None: in a coding that is not known here, so that nothing can be said of it.
+/// The content of a coded body, `most` bytes at the most.
 pub(super) async fn decoded(
+    room: &Arc<Room>,
     raw: Bytes,
     encoding: Encoding,
     most: u64,
-) -> Result<Option<Bytes>, &'static str> {
-    if encoding == Encoding::Other {
-        return Ok(None);
-    }
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let is_long = raw.len() >= LONG;
-    let decode = move || coding::decoded(encoding, &raw, most);
-    let content =
-        if is_long { tokio::task::spawn_blocking(decode).await.ok().flatten() } else { decode() };
-    let content = content.ok_or("the page cannot be decoded, or is longer than it may be")?;
-    Ok(Some(Bytes::from(content)))
+) -> Result<Bytes, &'static str> {
+    coding::decoded(room, encoding, raw, most).await.map_err(|fault| match fault {
+        Undecoded::Crowded => CROWDED,
+        Undecoded::Damaged | Undecoded::TooLong => {
+            "the page cannot be decoded, or is longer than it may be"
+        }
+    })
 }
 
 /// Stores a page that is put together of parts, and its plan behind it. Its client gets it as it

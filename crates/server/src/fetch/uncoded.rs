@@ -10,7 +10,6 @@ use crate::{
     fetch::{job::Job, template},
     origin::{Body, Response},
     page::head::Spelled,
-    room::Holding,
 };
 
 /// Longest body that is uncoded, coded or not, in bytes. A longer one, and one that cannot be read,
@@ -18,15 +17,18 @@ use crate::{
 const MOST: u64 = 8 << 20;
 
 /// Undoes the coding of an answer that its client cannot read, where the site has its pages
-/// compressed here. An error: the answer cannot be sent.
+/// compressed here, and of all parts of pages: so they are stored uncoded, and no hit decodes. An
+/// error: the answer cannot be sent.
 pub(super) async fn undo(
     job: &Job,
     response: &mut Response,
     spelled: &mut Spelled,
 ) -> Result<(), &'static str> {
-    if job.policy.cache.compress.is_empty() || !response.headers.contains_key("content-encoding") {
+    let applies = job.part || !job.policy.cache.compress.is_empty();
+    if !applies || !response.headers.contains_key("content-encoding") {
         return Ok(());
     }
+    let most = if job.part { job.policy.parts.size } else { MOST };
     let encoding = {
         let headers = spelled.headers();
         let fields = Fields::new(&headers);
@@ -37,20 +39,20 @@ pub(super) async fn undo(
             || job.accepted.allows(fields.elements("content-encoding"))
             || !job.accepted.identity()
             || CacheControl::parse(fields.all("cache-control")).no_transform
-            || response.body.declared_length().is_some_and(|length| length > MOST);
+            || response.body.declared_length().is_some_and(|length| length > most);
         if stays {
             return Ok(());
         }
         encoding
     };
-    let mut held = Holding::new(&job.pages.shared.room);
-    let Some(raw) = template::read(response, &mut held, MOST).await? else { return Ok(()) };
-    match template::decoded(raw.clone(), encoding, MOST).await {
-        Ok(Some(content)) => {
+    let room = &job.pages.shared.room;
+    let Some(raw) = template::read(room, response, most).await? else { return Ok(()) };
+    match template::decoded(room, raw.clone(), encoding, most).await {
+        Ok(content) => {
             response.body = Body::ready(content);
             describe(spelled);
         }
-        Ok(None) | Err(_) => response.body.refill(raw),
+        Err(_) => response.body.refill(raw),
     }
     Ok(())
 }

@@ -22,14 +22,18 @@ use crate::{
         esi,
         exchange::Exchange,
         log::logged_status,
+        packed,
         served::{Served, lines},
         slices,
     },
     net::out::Out,
     page::{
         answer::has_body,
-        forms::{self, Effort, FormLookup},
+        coding::Effort,
+        compressor::Goal,
+        forms::{self, FormLookup},
         lookup::StoredPage,
+        packed::goal,
     },
     settings::RulePolicy,
     wire::h1::HeadWriter,
@@ -110,6 +114,9 @@ pub(crate) fn entry(
         if held.meta.flags.any(PageFlags::SLICED) {
             return slices::hit(exchange, out, held, served);
         }
+        if held.meta.flags.any(PageFlags::PACKED) {
+            return packed::hit(exchange, out, held, served, policy);
+        }
         if let Some((entry, meta)) = form(exchange, &held, policy) {
             return compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
         }
@@ -133,7 +140,8 @@ fn form(
     let (store, clock) = (request.pages.store, request.pages.clock);
     let now = clock.at(request.since);
     let want = |encoding, effort| {
-        request.pages.shared.compressor.want(store, clock, page.key, encoding, effort);
+        let goal = if policy.one_form { goal(order) } else { Goal::Form(encoding) };
+        request.pages.shared.compressor.want(store, clock, page.key, goal, effort);
     };
     match forms::look(store, held, &page, order, accepted, now) {
         FormLookup::Ready(entry, encoding, effort, better) => {
@@ -174,7 +182,7 @@ fn compose(
     let (body_at, first) = (page.body_at as u64, held.meta.partial.map_or(0, |part| part.first));
     let head_bytes = out.pending() - before;
     if !exchange.request.is_head() {
-        send_spans(exchange, out, held, spans, (body_at, first));
+        send_body(exchange, out, held.entry, spans.body, (body_at, first));
     }
     let bytes = out.pending() - before;
     Ok(Delivered {
@@ -187,6 +195,33 @@ fn compose(
         content_type,
         cache_status: logged_status(exchange, &served.meta().cache_status),
     })
+}
+
+/// Composes the head of an answer whose bytes are not those of the record; `page` has the facts of
+/// the answer. Returns the part that follows it, or None: the stored part is not enough.
+pub(super) fn headed(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    page: &PageView<'_>,
+    meta: &Meta,
+    served: &Served,
+    keep: bool,
+) -> Option<(Delivered, Body)> {
+    let part = part(exchange, page, meta)?;
+    let before = out.pending();
+    let writer = HeadWriter(out.scratch());
+    let spans = compose_page(exchange, writer, page, meta, served, &part, keep);
+    let delivered = Delivered {
+        status: spans.status,
+        bytes: out.pending() - before,
+        body_bytes: 0,
+        keep,
+        result: served.result(spans.status),
+        hierarchy: Hierarchy::None,
+        content_type: exchange.worker.shows().then(|| content_type(page.head)).flatten(),
+        cache_status: logged_status(exchange, &served.meta().cache_status),
+    };
+    Some((delivered, if exchange.request.is_head() { Body::None } else { spans.body }))
 }
 
 /// The parts of the representation that follow the head.
@@ -202,29 +237,30 @@ pub(super) enum Body {
     Many(Vec<(Vec<u8>, ByteRange)>, Vec<u8>),
 }
 
-/// The body begins at `body_at` of the record, with the byte `first` of the representation.
-fn send_spans(
+/// Appends the body. It begins at `body_at` of the record, with the byte `first` of the
+/// representation.
+pub(super) fn send_body(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
-    held: StoredPage,
-    spans: Spans,
+    entry: Entry<'static>,
+    body: Body,
     (body_at, first): (u64, u64),
 ) {
     let at = |position: u64| body_at + (position - first);
-    match spans.body {
+    match body {
         Body::None => {}
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
             // TLS reads the bytes it seals: a file would be one more copy.
             let tls = exchange.request.peer.tls;
-            let find = || exchange.worker.sendfile.find(&held.entry, body_at, to - from);
+            let find = || exchange.worker.sendfile.find(&entry, body_at, to - from);
             match (!tls).then(find).flatten() {
                 Some(copy) => out.copied(copy, from, to),
-                None => out.stored(held.entry, from, to),
+                None => out.stored(entry, from, to),
             }
         }
         Body::Many(parts, end) => {
-            out.pin(held.entry);
+            out.pin(entry);
             for (before, range) in parts {
                 out.scratch().extend_from_slice(&before);
                 out.stored_again(at(range.first), at(range.last) + 1);

@@ -34,7 +34,7 @@ use crate::{
         file, hints,
         log::finish,
         lookups::Lookups,
-        pass, purge, redirect, refuse,
+        packed, pass, purge, redirect, refuse,
         reply::{self, Done},
         served::Served,
         slices,
@@ -297,6 +297,10 @@ async fn cached(
                         }
                     }
                 }
+                Looked::Made(held, served) if held.meta.flags.any(PageFlags::PACKED) => {
+                    let page = (&held, &served);
+                    return packed::serve(conn.wire, conn.out, exchange, &route.policy, page).await;
+                }
                 Looked::Made(held, served) => {
                     let page = Page::Stored(held, served);
                     return esi::serve(conn, exchange, route, page).await;
@@ -318,7 +322,8 @@ async fn cached(
 enum Looked {
     /// It is answered. True: the connection goes on.
     Answered(bool),
-    /// The page is put together of parts, or lies in slices, some of which are not there.
+    /// The page is put together of parts, or lies in slices, some of which are not there; or it is
+    /// long, and kept in a coding that the client does not take.
     Made(StoredPage, Served),
     Fetch(Plan),
 }
@@ -397,6 +402,10 @@ async fn failed(
                 Ok(delivered) => Ok(finish(exchange, &delivered)),
                 Err(held) if held.meta.flags.any(PageFlags::ESI) => {
                     esi::serve(conn, exchange, route, Page::Stored(held, served)).await
+                }
+                Err(held) if held.meta.flags.any(PageFlags::PACKED) => {
+                    let page = (&held, &served);
+                    packed::serve(conn.wire, conn.out, exchange, &route.policy, page).await
                 }
                 Err(held) if held.meta.flags.any(PageFlags::SLICED) => {
                     match slices::serve(conn, exchange, route, &held, &served).await? {

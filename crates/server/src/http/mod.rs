@@ -3,7 +3,8 @@
 //! `conn` is a connection, `opening` its first bytes, `h2` its HTTP/2; `h3` is a connection of
 //! HTTP/3, `streams` what these two share; `flow` is a request's life; `deliver` (from the store),
 //! `file` (a file of this machine) and `reply` (as it streams by) send the page that was looked up
-//! or fetched, `esi` pages that are put together of parts; `wire` owns the bytes.
+//! or fetched, `esi` pages that are put together of parts, `slices` and `packed` those that are
+//! kept in slices or in one coding alone; `wire` owns the bytes.
 
 mod admittance;
 mod body;
@@ -21,6 +22,7 @@ mod hints;
 mod log;
 mod lookups;
 mod opening;
+mod packed;
 mod pass;
 mod passing;
 mod plugins;

@@ -14,6 +14,7 @@ use crate::{
     net::{out::Out, socket::Ended},
     origin::Body,
     page::{
+        coding::Coder,
         flight::{Follower, Piece},
         head, software,
     },
@@ -61,11 +62,27 @@ pub(crate) async fn send(
             return Ok(Done::Tunnel(upgraded, delivered));
         }
         _ if !framing.bodied() => Ok((0, None)),
-        Source::Follow(follower) => follow(wire, out, exchange, follower, framing).await,
-        Source::Alone(body) => pour(wire, out, exchange, *body, framing).await,
+        Source::Follow(follower) => {
+            follow(wire, out, exchange, follower, Pieces::plain(framing)).await
+        }
+        Source::Alone(body) => pour(wire, out, exchange, *body, Pieces::plain(framing)).await,
         // Its parts are put in by `esi`.
         Source::Template(_) => Err(Cut::Origin),
     };
+    let keep = conclude(wire, out, exchange, (framing, head_bytes), delivered, sent).await?;
+    Ok(Done::Answered { keep })
+}
+
+/// Ends an answer whose body went out, or was cut: what follows it, the counters and the log. True:
+/// the connection goes on.
+pub(super) async fn conclude(
+    wire: Wire<'_>,
+    out: &mut Out,
+    exchange: &Exchange<'_, '_>,
+    (framing, head_bytes): (Framing, u64),
+    mut delivered: Delivered,
+    sent: Sent,
+) -> Result<bool, Ended> {
     let sent = match sent {
         Ok((bytes, trailers)) if framing.bodied() => {
             wire.end(framing, trailers.as_ref(), out);
@@ -77,7 +94,7 @@ pub(crate) async fn send(
     match sent {
         Ok(body) => {
             (delivered.bytes, delivered.body_bytes) = (head_bytes + body, body);
-            Ok(Done::Answered { keep: finish(exchange, &delivered) })
+            Ok(finish(exchange, &delivered))
         }
         Err(Cut::Origin) => {
             delivered.bytes = head_bytes;
@@ -201,7 +218,7 @@ impl From<Ended> for Cut {
 }
 
 /// Bytes of a body that went out, and its trailers.
-type Sent = Result<(u64, Option<HeaderMap>), Cut>;
+pub(super) type Sent = Result<(u64, Option<HeaderMap>), Cut>;
 
 /// Sends a body that others may follow too, as it grows.
 pub(super) async fn follow(
@@ -209,7 +226,7 @@ pub(super) async fn follow(
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     mut follower: Follower,
-    framing: Framing,
+    mut pieces: Pieces<'_>,
 ) -> Sent {
     let mut at = 0;
     let streaming = follower.streaming.clone();
@@ -223,11 +240,11 @@ pub(super) async fn follow(
         };
         match next {
             Piece::Stored(data) => {
-                piece(wire, out, exchange, framing, data, &held).await?;
+                piece(wire, out, exchange, &mut pieces, data, &held).await?;
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                let sends = piece(wire, out, exchange, framing, &data, &held);
+                let sends = piece(wire, out, exchange, &mut pieces, &data, &held);
                 passing.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
@@ -246,7 +263,7 @@ pub(super) async fn pour(
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
     body: Body,
-    framing: Framing,
+    mut pieces: Pieces<'_>,
 ) -> Sent {
     let mut at = 0;
     let mut body = Passed::new(body, wire, exchange);
@@ -262,7 +279,7 @@ pub(super) async fn pour(
                 if at == 0 && stats.detail.get().is_some() && stats.software.get().is_none() {
                     stats.software.set(software::by_content(&data));
                 }
-                let sends = piece(wire, out, exchange, framing, &data, &|| 0);
+                let sends = piece(wire, out, exchange, &mut pieces, &data, &|| 0);
                 body.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
@@ -276,16 +293,37 @@ pub(super) async fn pour(
     }
 }
 
+/// How the pieces of a body are sent.
+pub(super) struct Pieces<'c> {
+    pub(super) framing: Framing,
+    /// Compresses them on the way.
+    pub(super) coder: Option<&'c mut Coder>,
+}
+
+impl Pieces<'_> {
+    fn plain(framing: Framing) -> Self {
+        Self { framing, coder: None }
+    }
+}
+
 /// Sends what was composed and one piece of the body, in one write where it fits.
-pub(super) async fn piece(
+async fn piece(
     wire: Wire<'_>,
     out: &mut Out,
     exchange: &Exchange<'_, '_>,
-    framing: Framing,
+    pieces: &mut Pieces<'_>,
     data: &[u8],
     pinned: &dyn Fn() -> u64,
 ) -> Result<(), Ended> {
-    let behind = framing.piece(data.len(), out.scratch());
+    let coded = match &mut pieces.coder {
+        None => None,
+        Some(coder) => {
+            let coded = coder.write(data).and_then(|()| coder.take(true));
+            Some(coded.map_err(|_| Ended::Closed)?)
+        }
+    };
+    let data = coded.as_deref().unwrap_or(data);
+    let behind = pieces.framing.piece(data.len(), out.scratch());
     let slices = [IoSlice::new(data), IoSlice::new(behind)];
     exchange.send_with(wire, out, &slices, pinned).await
 }

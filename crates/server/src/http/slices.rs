@@ -9,19 +9,17 @@ use larder_proto::{
 };
 
 use super::{
-    deliver::{self, Body, Delivered, Part, content_type},
+    deliver::{self, Body, Delivered},
     exchange::{Active, Exchange},
-    log::{finish, logged_status},
+    log::finish,
     refuse,
     served::Served,
 };
 use crate::{
-    access_log::Hierarchy,
     fetch::{Map, NoSlice, Slice, slice},
     net::{out::Out, socket::Ended},
     page::lookup::StoredPage,
     request::route::Route,
-    wire::h1::HeadWriter,
 };
 
 /// Slices that are sent with one write: more are sent one after the other, so that no client pins
@@ -49,21 +47,7 @@ fn head(
 ) -> Option<(Delivered, Body)> {
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let page = PageView { body_len: map.total, ..page };
-    let part: Part = deliver::part(exchange, &page, &held.meta)?;
-    let before = out.pending();
-    let writer = HeadWriter(out.scratch());
-    let spans = deliver::compose_page(exchange, writer, &page, &held.meta, served, &part, keep);
-    let delivered = Delivered {
-        status: spans.status,
-        bytes: out.pending() - before,
-        body_bytes: 0,
-        keep,
-        result: served.result(spans.status),
-        hierarchy: Hierarchy::None,
-        content_type: exchange.worker.shows().then(|| content_type(page.head)).flatten(),
-        cache_status: logged_status(exchange, &served.meta().cache_status),
-    };
-    Some((delivered, if exchange.request.is_head() { Body::None } else { spans.body }))
+    deliver::headed(exchange, out, &page, &held.meta, served, keep)
 }
 
 /// Answers with slices that are all in memory, if they are few. Gives the page back if not.

@@ -1,13 +1,14 @@
 //! The thread that makes compressed forms of pages, off the way of every request.
 //!
-//! A hit on a page whose form is missing asks for it and is answered with what there is. The queue
-//! is short and ordered by demand; a request that finds it busy or full asks again with the next
-//! hit. The thread has the lowest priority.
+//! A page of a site that keeps one form alone is packed once it is stored, in its place
+//! ([`packed`]). A hit on a page whose form is missing asks for it and is answered with what there
+//! is. The queue is short and ordered by demand; a request that finds it busy or full asks again
+//! with the next hit. The thread has the lowest priority.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
-    io::{self, Write as _},
+    io,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -16,16 +17,22 @@ use std::{
 };
 
 use larder_metrics::Compression;
-use larder_proto::page::{Encoding, PageFlags, Verify, view};
-use larder_store::Store;
+use larder_proto::{
+    http::Codings,
+    page::{Encoding, PageFlags, PageView, Verify, view},
+    rules::compress::LEAST_BODY,
+};
+use larder_store::{Entry, PutError, Store};
 use parking_lot::{Condvar, Mutex};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use crate::{
     clock::{Clock, Ms},
     page::{
-        forms::{Effort, Form, LARGEST_BODY, StoredForm, copied},
+        coding::{self, Effort},
+        forms::{Form, LARGEST_BODY, StoredForm, copied},
         lookup::PAGES,
+        packed,
     },
 };
 
@@ -75,12 +82,21 @@ struct Waiting {
     closed: bool,
 }
 
-/// A form that was asked for.
+/// The purpose of a compression.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Goal {
+    /// A form of it in this coding.
+    Form(Encoding),
+    /// The page itself is kept in the smallest of these codings alone.
+    Pack(Codings),
+}
+
+/// A page that is to be compressed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Wanted {
     /// Key of the page.
     page: Box<[u8]>,
-    encoding: Encoding,
+    goal: Goal,
 }
 
 impl Waiting {
@@ -143,14 +159,14 @@ impl Compressor {
         store: &'static Store,
         clock: Clock,
         page: &[u8],
-        encoding: Encoding,
+        goal: Goal,
         effort: Effort,
     ) {
         if page.len() > LONGEST_KEY || clock.now() < self.queue.paused.load(Relaxed) {
             return;
         }
         let Some(mut waiting) = self.queue.waiting.try_lock() else { return };
-        let wanted = Wanted { page: page.into(), encoding };
+        let wanted = Wanted { page: page.into(), goal };
         if effort == Effort::Best {
             waiting.in_demand(wanted);
         } else if !waiting.missing(wanted) {
@@ -218,20 +234,82 @@ impl Queue {
     }
 
     fn make(&self, store: &'static Store, clock: Clock, wanted: &Wanted, effort: Effort) {
-        let encoding = wanted.encoding;
         let Some(entry) = store.peek(PAGES, &wanted.page, clock.now()) else { return };
         let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return };
-        let most = if effort == Effort::Best { LARGEST_BEST } else { LARGEST_BODY };
-        if !page.meta.flags.any(PageFlags::COMPRESSIBLE) || page.body_len > most {
-            return;
+        let done = match wanted.goal {
+            Goal::Form(encoding) => self.form(store, clock, (&entry, &page), encoding, effort),
+            Goal::Pack(codings) => self.pack(store, clock, (&entry, &page), codings, effort),
+        };
+        // A store that accepts nothing now may do so later.
+        if matches!(done, Err(PutError::Full)) {
+            self.paused.store(clock.now() + PAUSE, Relaxed);
+            self.waiting.lock().forms.clear();
         }
-        let stored = StoredForm::find(store, &wanted.page, encoding, clock.now())
+    }
+
+    /// Keeps the page in the smallest coding alone.
+    fn pack(
+        &self,
+        store: &'static Store,
+        clock: Clock,
+        (entry, page): (&Entry<'static>, &PageView<'_>),
+        codings: Codings,
+        effort: Effort,
+    ) -> Result<(), PutError> {
+        let packed = page.meta.flags.any(PageFlags::PACKED);
+        let most = if effort == Effort::Best { LARGEST_BEST } else { LARGEST_BODY };
+        let may = page.meta.flags.any(PageFlags::COMPRESSIBLE)
+            && page.meta.partial.is_none()
+            && (LEAST_BODY..=most).contains(&page.content_len())
+            && packed == (effort == Effort::Best);
+        if !may {
+            return Ok(());
+        }
+        let Some(content) = packed::content(entry, page) else { return Ok(()) };
+        let Some((encoding, coded)) = packed::smallest(codings, effort, &content) else {
+            return Ok(());
+        };
+        if packed {
+            let smaller = (coded.len() as u64) < page.body_len;
+            let body = copied(entry, page.body_at as u64, page.body_len);
+            let kept =
+                if smaller { (encoding, &coded[..]) } else { (page.meta.encoding, &body[..]) };
+            return packed::pack(store, entry, page, kept, false, clock.now());
+        }
+        if self.counted(content.len(), coded.len()) {
+            return packed::pack(store, entry, page, (encoding, &coded), true, clock.now());
+        }
+        // It stays as it is, and this is remembered.
+        let hash = self.hash(&content);
+        packed::encodings(codings).try_for_each(|encoding| {
+            let form = Form::of(entry, (encoding, Effort::Best), hash, &[]);
+            form.store(store, page, clock.now())
+        })
+    }
+
+    fn form(
+        &self,
+        store: &'static Store,
+        clock: Clock,
+        (entry, page): (&Entry<'static>, &PageView<'_>),
+        encoding: Encoding,
+        effort: Effort,
+    ) -> Result<(), PutError> {
+        let most = if effort == Effort::Best { LARGEST_BEST } else { LARGEST_BODY };
+        let flags = page.meta.flags;
+        if !flags.any(PageFlags::COMPRESSIBLE)
+            || flags.any(PageFlags::PACKED)
+            || page.body_len > most
+        {
+            return Ok(());
+        }
+        let stored = StoredForm::find(store, page.key, encoding, clock.now())
             .filter(|stored| stored.effort >= effort);
         if stored.as_ref().is_some_and(|stored| stored.of == entry.written()) {
             // It was asked for once more while it was made.
-            return;
+            return Ok(());
         }
-        let body = copied(&entry, page.body_at as u64, page.body_len);
+        let body = copied(entry, page.body_at as u64, page.body_len);
         let body_hash = self.hash(&body);
         let (effort, coded) = match stored.filter(|stored| stored.body_hash == body_hash) {
             Some(stored) => {
@@ -240,60 +318,30 @@ impl Queue {
             }
             None => match self.compressed(encoding, effort, &body) {
                 Ok(coded) => (effort, coded),
-                Err(_) => return,
+                Err(_) => return Ok(()),
             },
         };
-        let form = Form {
-            encoding,
-            effort,
-            of: entry.written(),
-            body_hash,
-            body: &coded,
-            expires: entry.expires(),
-        };
-        // A store that accepts nothing now may do so later.
-        if form.store(store, &page, clock.now()).is_err() {
-            self.paused.store(clock.now() + PAUSE, Relaxed);
-            self.waiting.lock().forms.clear();
-        }
+        let form = Form::of(entry, (encoding, effort), body_hash, &coded);
+        form.store(store, page, clock.now())
     }
 
     /// The body in a coding; empty if that gains nothing.
     fn compressed(&self, encoding: Encoding, effort: Effort, body: &[u8]) -> io::Result<Vec<u8>> {
-        let coded = compress(encoding, effort, body)?;
+        let coded = coding::coded(encoding, effort, body)?;
+        let gains = self.counted(body.len(), coded.len());
+        Ok(if gains { coded } else { Vec::new() })
+    }
+
+    /// Counts a body that was compressed. False: that gains nothing.
+    fn counted(&self, body: usize, coded: usize) -> bool {
         let counters = &self.counters;
-        if coded.len() > body.len() / 100 * WORTH {
+        if coded > body / 100 * WORTH {
             counters.useless.fetch_add(1, Relaxed);
-            return Ok(Vec::new());
+            return false;
         }
         counters.made.fetch_add(1, Relaxed);
-        counters.bytes_in.fetch_add(body.len() as u64, Relaxed);
-        counters.bytes_out.fetch_add(coded.len() as u64, Relaxed);
-        Ok(coded)
-    }
-}
-
-/// Levels: an article of 88 KB takes 1.0 ms by gzip's 6, 1.7 by brotli's 5, 1.1 by zstd's 9, and
-/// 104 ms by brotli's 11, which is a seventh smaller than its 5.
-fn compress(encoding: Encoding, effort: Effort, body: &[u8]) -> io::Result<Vec<u8>> {
-    let level = |good: i32, best: i32| if effort == Effort::Best { best } else { good };
-    match encoding {
-        Encoding::Zstd => zstd::bulk::compress(body, level(9, 19)),
-        Encoding::Br => {
-            let mut out = Vec::new();
-            let params = brotli::enc::BrotliEncoderParams {
-                quality: level(5, 11),
-                size_hint: body.len(),
-                ..Default::default()
-            };
-            brotli::BrotliCompress(&mut &body[..], &mut out, &params)?;
-            Ok(out)
-        }
-        _ => {
-            let level = flate2::Compression::new(level(6, 9).unsigned_abs());
-            let mut out = flate2::write::GzEncoder::new(Vec::new(), level);
-            out.write_all(body)?;
-            out.finish()
-        }
+        counters.bytes_in.fetch_add(body as u64, Relaxed);
+        counters.bytes_out.fetch_add(coded as u64, Relaxed);
+        true
     }
 }

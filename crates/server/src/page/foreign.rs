@@ -12,7 +12,7 @@ use larder_proto::{
     rules::{split_head, strip::is_hop_by_hop, update::with_fields},
 };
 
-use crate::clock::Ms;
+use crate::{clock::Ms, page::packed};
 
 /// Names in a marker, all sets together; a marker of ours has what a few Vary fields name.
 const MOST_NAMES: usize = 1024;
@@ -31,14 +31,16 @@ pub(crate) fn sound(page: &PageView<'_>, now: Ms) -> bool {
         Kind::Page if page.meta.flags.any(PageFlags::ESI) && page.meta.nonce > page.body_len => {
             false
         }
+        Kind::Page if page.meta.flags.any(PageFlags::PACKED) && !packed::is_possible(page) => false,
         Kind::Page => selected(page) && possible(&page.meta, page.body_len, now) && readable(page),
     }
 }
 
 /// A page in a content coding lies under the key of a variant: under a primary key it would be for
-/// those who cannot read it too.
+/// those who cannot read it too. One that a Larder packed is for all.
 fn selected(page: &PageView<'_>) -> bool {
-    matches!(page.meta.encoding, Encoding::Identity | Encoding::Other)
+    page.meta.flags.any(PageFlags::PACKED)
+        || matches!(page.meta.encoding, Encoding::Identity | Encoding::Other)
         || parse_variant_key(page.key).is_some()
 }
 

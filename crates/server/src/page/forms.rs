@@ -17,7 +17,7 @@ use larder_store::{Entry, Namespace, Put, PutError, Store};
 
 use crate::{
     clock::Ms,
-    page::{head, lookup::StoredPage},
+    page::{coding::Effort, head, lookup::StoredPage},
 };
 
 /// Where forms live.
@@ -30,18 +30,12 @@ const CODINGS: [(Codings, Encoding, u8); 3] = [
     (Codings::ZSTD, Encoding::Zstd, b'z'),
 ];
 
+/// The letter of the content of a page that its origin coded.
+const CONTENT: u8 = b'i';
+
 /// Largest body that is compressed, in bytes: the thread that does it holds one body, its form, and
 /// the tables of the compression, outside the store.
 pub(crate) const LARGEST_BODY: u64 = 2 << 20;
-
-/// How hard a form was compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Effort {
-    /// At once, for a page that was requested again.
-    Good = 1,
-    /// For a page that is requested often.
-    Best = 2,
-}
 
 /// Result of a lookup of the form for a request.
 pub(crate) enum FormLookup {
@@ -88,6 +82,16 @@ pub(crate) fn look(
     missing.map_or(FormLookup::Plain, FormLookup::Missing)
 }
 
+/// The coding that a site calls by this name.
+pub(crate) fn encoding(coding: Codings) -> Option<Encoding> {
+    known(&coding).map(|(_, encoding, _)| encoding)
+}
+
+/// A coding as one that clients take.
+pub(crate) fn codings(encoding: Encoding) -> Option<Codings> {
+    CODINGS.into_iter().find(|(_, known, _)| *known == encoding).map(|(coding, ..)| coding)
+}
+
 fn known(coding: &Codings) -> Option<(Codings, Encoding, u8)> {
     CODINGS.into_iter().find(|(known, ..)| known == coding)
 }
@@ -112,18 +116,29 @@ pub(crate) fn key(page: &[u8], encoding: Encoding) -> Option<Vec<u8>> {
 
 /// A form about to be stored.
 pub(crate) struct Form<'a> {
-    pub(crate) encoding: Encoding,
-    pub(crate) effort: Effort,
+    encoding: Encoding,
+    effort: Effort,
     /// Number of the write of the page.
-    pub(crate) of: u64,
+    of: u64,
     /// Hash of the page's body: a page that is written anew with the same body keeps its forms.
-    pub(crate) body_hash: u64,
+    body_hash: u64,
     /// The coded body; empty if the coding gains nothing.
-    pub(crate) body: &'a [u8],
-    pub(crate) expires: Option<Ms>,
+    body: &'a [u8],
+    expires: Option<Ms>,
 }
 
-impl Form<'_> {
+impl<'a> Form<'a> {
+    /// The form of the page in `entry`.
+    pub(crate) fn of(
+        entry: &Entry<'_>,
+        (encoding, effort): (Encoding, Effort),
+        body_hash: u64,
+        body: &'a [u8],
+    ) -> Self {
+        let (of, expires) = (entry.written(), entry.expires());
+        Self { encoding, effort, of, body_hash, body, expires }
+    }
+
     /// Stores the form of `page`.
     pub(crate) fn store(
         &self,
@@ -137,7 +152,7 @@ impl Form<'_> {
             return Ok(());
         };
         let etag = page.etag.map(|etag| compress::form_tag(etag, coding));
-        let lines = self.lines(page, coding, etag.as_deref());
+        let lines = lines(page.head, coding, etag.as_deref(), Some(self.body.len() as u64));
         let meta = Meta {
             kind: Kind::Form,
             status: page.meta.status,
@@ -150,31 +165,109 @@ impl Form<'_> {
         };
         let etag = etag.as_deref().unwrap_or_default();
         let parts = Parts { etag, key: page.key, head: &lines, ..Parts::default() };
-        let record = encode_head(&meta, &parts).map_err(|_| PutError::TooLarge)?;
-        let mut trailer = Trailer::new(&record);
-        trailer.update(self.body);
-        let trailer: [u8; TRAILER_LEN] = trailer.finish();
-        let value: [&[u8]; 3] = [&record, self.body, &trailer];
-        let put = Put { value: &value, expires: self.expires, ..Put::default() };
-        store.set(FORMS, &key, put, now).map(|_| ())
+        put(store, &key, (&meta, &parts), self.body, self.expires, now)
     }
+}
 
-    /// The head of the page with the fields that are true of this form.
-    fn lines(&self, page: &PageView<'_>, coding: &str, etag: Option<&[u8]>) -> Vec<u8> {
-        let mut lines = head::without(page.head, &compress::OF_THE_BYTES);
-        let mut line = |name: &str, value: &[u8]| {
-            lines.extend_from_slice(name.as_bytes());
-            lines.extend_from_slice(b": ");
-            lines.extend_from_slice(value);
-            lines.extend_from_slice(b"\r\n");
-        };
-        line("Content-Encoding", coding.as_bytes());
-        if let Some(etag) = etag {
-            line("ETag", etag);
-        }
-        head::number_line(&mut lines, "Content-Length", self.body.len() as u64);
-        lines
+/// The head of a page with the fields that are true of a form of it.
+pub(crate) fn lines(
+    head: &[u8],
+    coding: &str,
+    etag: Option<&[u8]>,
+    length: Option<u64>,
+) -> Vec<u8> {
+    let mut lines = head::without(head, &compress::OF_THE_BYTES);
+    let mut line = |name: &str, value: &[u8]| {
+        lines.extend_from_slice(name.as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value);
+        lines.extend_from_slice(b"\r\n");
+    };
+    line("Content-Encoding", coding.as_bytes());
+    if let Some(etag) = etag {
+        line("ETag", etag);
     }
+    if let Some(length) = length {
+        head::number_line(&mut lines, "Content-Length", length);
+    }
+    lines
+}
+
+/// Writes the record of a form.
+fn put(
+    store: &'static Store,
+    key: &[u8],
+    (meta, parts): (&Meta, &Parts<'_>),
+    body: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) -> Result<(), PutError> {
+    let record = encode_head(meta, parts).map_err(|_| PutError::TooLarge)?;
+    let mut trailer = Trailer::new(&record);
+    trailer.update(body);
+    let trailer: [u8; TRAILER_LEN] = trailer.finish();
+    let value: [&[u8]; 3] = [&record, body, &trailer];
+    let put = Put { value: &value, expires, ..Put::default() };
+    store.set(FORMS, key, put, now).map(|_| ())
+}
+
+fn content_key(page: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(page.len() + 1);
+    write_key(&mut key, page, CONTENT);
+    key
+}
+
+/// Keeps the content of a page that its origin coded, for the pages that it is a part of.
+pub(crate) fn keep_content(store: &'static Store, held: &StoredPage, content: &[u8], now: Ms) {
+    let key = content_key(held.entry.key());
+    let meta = Meta { kind: Kind::Form, nonce: held.entry.written(), ..Meta::default() };
+    let parts = Parts { key: held.entry.key(), ..Parts::default() };
+    // A full store does not take it, and it is decoded again.
+    let _taken = put(store, &key, (&meta, &parts), content, held.entry.expires(), now);
+}
+
+/// The content of a page that its origin coded, and where it lies in its record; None: it is not
+/// there.
+pub(crate) fn content(
+    store: &'static Store,
+    held: &StoredPage,
+    now: Ms,
+) -> Option<(Entry<'static>, u64, u64)> {
+    let entry = store.get(FORMS, &content_key(held.entry.key()), now)?;
+    let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+    let (of, from, length) = (form.meta.nonce, form.body_at as u64, form.body_len);
+    (of == held.entry.written()).then_some((entry, from, from + length))
+}
+
+/// Keeps the coded answer that was put together of a page and its parts; `hash` names its pieces.
+/// An empty one says that the coding gains nothing.
+pub(crate) fn keep_assembled(
+    store: &'static Store,
+    page: &[u8],
+    (encoding, hash): (Encoding, u64),
+    coded: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) {
+    let Some(key) = key(page, encoding) else { return };
+    let meta = Meta { kind: Kind::Form, encoding, nonce: hash, ..Meta::default() };
+    let parts = Parts { key: page, ..Parts::default() };
+    // A full store does not take it, and it is compressed again.
+    let _taken = put(store, &key, (&meta, &parts), coded, expires, now);
+}
+
+/// The coded answer that was put together of a page and its parts, and where it lies in its record.
+pub(crate) fn assembled(
+    store: &'static Store,
+    page: &[u8],
+    encoding: Encoding,
+    hash: u64,
+    now: Ms,
+) -> Option<(Entry<'static>, u64, u64)> {
+    let entry = store.get(FORMS, &key(page, encoding)?, now)?;
+    let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+    let (of, from, length) = (form.meta.nonce, form.body_at as u64, form.body_len);
+    (of == hash).then_some((entry, from, from + length))
 }
 
 /// A form that is stored under the key of a page, for whichever write of it.

@@ -13,6 +13,7 @@ pub(crate) mod forms;
 pub(crate) mod head;
 pub(crate) mod lookup;
 pub(crate) mod published;
+pub(crate) mod packed;
 pub(crate) mod software;
 pub(crate) mod tags;
 pub(crate) mod variant;

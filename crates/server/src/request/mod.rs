@@ -56,6 +56,8 @@ pub(crate) struct RequestStats {
     pub(crate) miss: Cell<Option<Outcome>>,
     /// The outcome that it was counted as; None: it is not counted yet.
     pub(crate) outcome: Cell<Option<Outcome>>,
+    /// It is for a part of a page (ESI).
+    pub(crate) is_part: bool,
 }
 
 impl RequestStats {
@@ -184,7 +186,7 @@ impl<'a, 'r> Request<'a, 'r> {
             raw: owned.raw(),
             owned: Some(owned.clone()),
             since,
-            stats: RequestStats::default(),
+            stats: RequestStats { is_part: true, ..RequestStats::default() },
             trace: None,
             debug: Cell::new(None),
         }

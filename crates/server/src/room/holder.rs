@@ -269,6 +269,12 @@ impl Holding {
     pub(crate) async fn wait_for(&mut self, bytes: u64) -> bool {
         self.held.wait_for(bytes).await
     }
+
+    /// Notes progress now; see [`Holder::moves`].
+    pub(crate) fn moves(&self) {
+        let holder = self.holder();
+        holder.moves(holder.room.clock.now());
+    }
 }
 
 impl Drop for Holding {

@@ -122,8 +122,10 @@ pub struct RulePolicy {
     pub mend_redirects: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
-    /// Bytes of the slices in which pages are fetched and kept; None: whole.
-    pub slice: Option<u64>,
+    /// Which pages are fetched and kept in slices.
+    pub slice: Slicing,
+    /// Of the forms of a page, the smallest alone is kept.
+    pub one_form: bool,
     /// How pages are put together of parts, and how such parts are requested.
     pub parts: Parts,
     /// Use of the disk.
@@ -148,7 +150,8 @@ impl Default for RulePolicy {
             mend_redirects: true,
             limit: None,
             max_object: 1 << 30,
-            slice: None,
+            slice: Slicing::Never,
+            one_form: false,
             parts: Parts::default(),
             disk: DiskUse::Auto,
             cache: Policy::default(),
@@ -210,6 +213,17 @@ impl RulePolicy {
             compresses: !self.cache.compress.is_empty(),
         }
     }
+}
+
+/// Which pages are fetched and kept in slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slicing {
+    /// All are kept whole.
+    Never,
+    /// All, in slices of so many bytes.
+    Every(u64),
+    /// Large ones that are asked for by ranges.
+    Auto,
 }
 
 /// Pages that are put together of parts (ESI).
@@ -300,7 +314,8 @@ overlay! {
         limit: Option<Rate>,
         max_object: u64,
         disk: DiskUse,
-        slice: Option<u64>,
+        slice: Slicing,
+        one_form: bool,
     } nested { parts: PartsAction, cache: CacheAction, handling: Handling }
 }
 

@@ -246,11 +246,12 @@ pub(super) const POLICY: &[Opt] = &[
     ),
     opt(
         "slice",
-        Kind::Size(0, 64 << 20),
+        Kind::SizeOrAuto(64 << 20),
         "0",
         "Fetch and keep these pages in slices of this size, 64 KiB at least: a range costs the origin \
          the slices that it touches, once. For large files of origins that know ranges and strong \
-         entity tags; others are fetched as without it. 0: whole.",
+         entity tags; others are fetched as without it. `auto`: pages of 4 MiB and more that are \
+         asked for by ranges, in slices of 1 MiB. 0: whole.",
     ),
     opt(
         "strip_s_maxage",
@@ -339,6 +340,14 @@ pub(super) const POLICY: &[Opt] = &[
          pages as the origin does.",
     ),
     opt(
+        "store_forms",
+        Kind::Choice(&["all", "one"]),
+        "all",
+        "Forms of a page with `compress` that are kept: `all`: the page itself and each coding that \
+         clients ask for; `one`: the smallest coding alone, so that more pages fit. Clients that do \
+         not take it, and ranges, cost a decompression on each hit.",
+    ),
+    opt(
         "esi",
         Kind::Choice(&["never", "surrogate", "always"]),
         "surrogate",
@@ -379,7 +388,8 @@ pub(super) const POLICY: &[Opt] = &[
         "esi_timeout",
         Kind::Time(SECOND, HOUR),
         "30s",
-        "A part that has not begun to come by then has failed.",
+        "A part that has not begun to come by then has failed; of an answer that is collected, one \
+         that is not whole.",
     ),
     opt(
         "surrogate_control",

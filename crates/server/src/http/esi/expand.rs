@@ -5,7 +5,7 @@ use std::{collections::HashMap, rc::Rc};
 use bytes::Bytes;
 use larder_proto::esi::{Escape, Facts, Include, Node, Value};
 
-use super::{Arrived, Budget, Failed, Missing, Piece, Segment, Text, part};
+use super::{Arrived, Budget, Failed, Missing, Piece, Segment, TOO_LONG, Text, part};
 
 /// Parts that lie in the page itself, by their names.
 type Inlines = HashMap<Box<[u8]>, Vec<Node>>;
@@ -75,11 +75,6 @@ struct Walk<'w> {
 impl Walk<'_> {
     fn nodes(&self, nodes: Vec<Node>, out: &mut Vec<Segment>) -> Result<(), Missing> {
         for node in nodes {
-            let Some(left) = self.text.budget.nodes.get().checked_sub(1) else {
-                // A page that takes too long: it ends here.
-                return Ok(());
-            };
-            self.text.budget.nodes.set(left);
             match node {
                 Node::Text(from, to) => {
                     out.push(Segment::Piece(self.text.source.piece(from, to)));
@@ -119,15 +114,19 @@ impl Walk<'_> {
             Segment::Arrived(Arrived::Failed(Failed { status, src }))
         };
         let Some(left) = budget.left.get().checked_sub(1) else {
-            out.push(fails(508));
+            out.push(fails(TOO_LONG));
             return Ok(());
         };
         budget.left.set(left);
         if self.depth >= budget.limits.depth {
-            out.push(fails(508));
+            out.push(fails(TOO_LONG));
             return Ok(());
         }
         if let Some(nodes) = self.inlines.get(&src[..]) {
+            if !budget.takes(nodes) {
+                out.push(fails(TOO_LONG));
+                return Ok(());
+            }
             return Walk { depth: self.depth + 1, ..*self }.nodes(nodes.clone(), out);
         }
         budget.pages.counters.parts.one();

@@ -8,11 +8,15 @@
 //! is sent in the order of the page as they come ([`send`]); a HEAD, a condition or a range waits
 //! for all of them.
 //!
+//! Clients that take a coding of the site get the answer compressed ([`coded`]).
+//!
 //! An answer that is put together has an entity tag of its own, made of those of its pieces, where
 //! all of it is known before its head is sent; else it is for its client alone.
 
+mod coded;
 mod expand;
 mod part;
+mod read;
 mod send;
 mod whole;
 
@@ -20,13 +24,14 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use larder_proto::{
-    esi::{Node, Plan},
+    esi::{self, Node, Plan},
     page::{PageFlags, Verify, view},
 };
 use larder_store::Entry;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
+    clock::Ms,
     fetch::{Reply, Source, Template},
     http::{
         deliver::Delivered,
@@ -42,10 +47,18 @@ use crate::{
 };
 
 /// Most nodes of markup that one answer is made of, those of its parts included: they are looked at
-/// without a pause. Nodes behind them are left out.
+/// without a pause. A part with more has failed, with [`TOO_LONG`].
 const NODES: u32 = 1 << 15;
 
-/// Parts of one answer that are requested at the same time.
+/// The status of a part for which a limit of the answer leaves no room: their number, their depth,
+/// their markup.
+const TOO_LONG: u16 = 508;
+
+// Each element makes one node at the most, and one of the text behind it.
+const _: () = assert!(NODES as usize > 2 * esi::MAX_ELEMENTS + 1);
+
+/// Parts of one answer that are requested at the same time, or whose bodies wait for their turn and
+/// keep their connections to origins. One of them is always that which the client waits for.
 const AT_ONCE: usize = 32;
 
 /// A page whose parts are to be put in.
@@ -70,17 +83,43 @@ impl Piece {
             Self::Ready(bytes) => bytes.len() as u64,
         }
     }
+
+    /// The bytes from a position on that lie together; none: they are not there.
+    fn chunk_at(&self, at: u64) -> &[u8] {
+        match self {
+            Self::Stored(entry, from, to) => {
+                let chunk = entry.chunk_at(from + at);
+                let left = (to - from).saturating_sub(at);
+                &chunk[..(chunk.len() as u64).min(left) as usize]
+            }
+            Self::Ready(bytes) => bytes.get(at as usize..).unwrap_or_default(),
+        }
+    }
 }
 
 /// The next of an answer.
 enum Segment {
     Piece(Piece),
     /// A part that was requested.
-    Part(oneshot::Receiver<Arrived>),
+    Part(Coming),
     /// A part that has come.
     Arrived(Arrived),
     /// If a part of the first fails, the second takes its place.
     Try(Vec<Segment>, Rc<Text>, Vec<Node>),
+}
+
+/// A part that is waited for.
+struct Coming {
+    arrives: oneshot::Receiver<Arrived>,
+    /// Told when the client waits for this part.
+    is_next: Rc<Notify>,
+}
+
+/// The right to request a part, and to keep its connection.
+struct Slot {
+    _permit: OwnedSemaphorePermit,
+    /// It is the one of the part that the client waits for.
+    is_last: bool,
 }
 
 /// A part that was waited for.
@@ -89,9 +128,17 @@ enum Arrived {
     Segments(Vec<Segment>),
     /// It comes, and others may follow it too.
     Follow(Follower),
-    /// It comes for this client alone: what was read of it, and the rest.
-    Alone(Bytes, Box<Body>),
+    /// It comes for this client alone: what was read of it, and the rest, which keeps its place
+    /// among the parts that are requested.
+    Alone(Bytes, Box<Body>, Option<Slot>),
     Failed(Failed),
+}
+
+impl Arrived {
+    /// A part whose content is there.
+    fn ready(content: Bytes) -> Self {
+        Self::Segments(vec![Segment::Piece(Piece::Ready(content))])
+    }
 }
 
 /// A part that cannot be put in.
@@ -137,7 +184,11 @@ struct Budget {
     private: Cell<bool>,
     /// Parts that are missing are requested.
     waits: bool,
-    slots: Rc<Semaphore>,
+    /// For all but one of [`AT_ONCE`] parts.
+    slots: Arc<Semaphore>,
+    /// For the part that the client waits for: else parts behind it could keep all slots, and wait
+    /// for it.
+    last_slot: Arc<Semaphore>,
 }
 
 impl Budget {
@@ -150,8 +201,43 @@ impl Budget {
             begun: Cell::new(0),
             private: Cell::new(false),
             waits,
-            slots: Rc::new(Semaphore::new(AT_ONCE)),
+            slots: Arc::new(Semaphore::new(AT_ONCE - 1)),
+            last_slot: Arc::new(Semaphore::new(1)),
         })
+    }
+
+    /// Counts the nodes of a page or a part. False: that is more than one answer may be made of.
+    fn takes(&self, nodes: &[Node]) -> bool {
+        let number = u32::try_from(esi::count(nodes)).unwrap_or(u32::MAX);
+        let left = self.nodes.get().checked_sub(number);
+        left.is_some_and(|left| {
+            self.nodes.set(left);
+            true
+        })
+    }
+
+    /// A slot, once there is one; `is_next` is told if the client waits for the part.
+    async fn slot(&self, is_next: &Notify) -> Option<Slot> {
+        let last = async {
+            is_next.notified().await;
+            self.last_slot.clone().acquire_owned().await
+        };
+        let (permit, is_last) = tokio::select! {
+            biased;
+            permit = self.slots.clone().acquire_owned() => (permit, false),
+            permit = last => (permit, true),
+        };
+        Some(Slot { _permit: permit.ok()?, is_last })
+    }
+}
+
+impl Text {
+    /// The markup of the page that was asked for.
+    fn plan(&self) -> Vec<Node> {
+        let plan = self.source.plan();
+        // One page alone is below the limit.
+        let _fits = self.budget.takes(&plan);
+        plan
     }
 }
 
@@ -194,6 +280,21 @@ impl Content {
 }
 
 impl Page {
+    /// The key under which the page is stored; None: it came just now.
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Stored(held, _) => Some(held.entry.key()),
+            Self::Fetched(_) => None,
+        }
+    }
+
+    fn expires(&self) -> Option<Ms> {
+        match self {
+            Self::Stored(held, _) => held.entry.expires(),
+            Self::Fetched(_) => None,
+        }
+    }
+
     fn content(&self) -> Option<Content> {
         match self {
             Self::Stored(held, _) => Content::of(held),
@@ -220,12 +321,30 @@ pub(super) fn hit(
     let request = PartRequest::of(&exchange.request);
     let text = Rc::new(Text { source, request, depth: 0, budget: budget.clone() });
     let mut segments = Vec::new();
-    if expand::expand(&text, text.source.plan(), &mut segments).is_err() {
+    if expand::expand(&text, text.plan(), &mut segments).is_err() {
         return Err(held);
     }
     let Some(pieces) = expand::pieces(&budget, segments) else { return Err(held) };
     let page = Page::Stored(held, *served);
-    Ok(whole::compose(exchange, out, &page, &pieces, &budget, true))
+    let hash = whole::hash(exchange, &pieces);
+    let mut answer = whole::Answer { pieces: &pieces, hash, coding: None };
+    let kept;
+    if let Some(encoding) = coded::offered(exchange, &page, policy) {
+        let made = coded::Made { pieces: &pieces, hash, encoding };
+        match coded::form(&budget, &page, made) {
+            coded::Form::Plain => {}
+            coded::Form::Kept(piece) => {
+                kept = [piece];
+                answer = whole::Answer { pieces: &kept, hash, coding: Some(encoding) };
+            }
+            // A task compresses it.
+            coded::Form::Missing | coded::Form::Passing => match page {
+                Page::Stored(held, _) => return Err(held),
+                Page::Fetched(_) => {}
+            },
+        }
+    }
+    Ok(whole::compose(exchange, out, (&page, policy), &answer, &budget, true))
 }
 
 /// Answers with a page, some parts of which are not there. True: the connection goes on.

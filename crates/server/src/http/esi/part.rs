@@ -2,15 +2,21 @@
 
 use std::{borrow::Cow, rc::Rc, sync::Arc};
 
-use bytes::Bytes;
 use larder_proto::{
     esi::{Target, resolve},
     http::path::has_dot_segment,
     page::{Encoding, PageFlags, Verify, view},
 };
-use tokio::{sync::oneshot, task::spawn_local, time::timeout};
+use tokio::{
+    sync::{Notify, oneshot},
+    task::spawn_local,
+    time::timeout,
+};
 
-use super::{Arrived, Content, Failed, Missing, Piece, Segment, Text, expand, is_made};
+use super::{
+    Arrived, Coming, Content, Failed, Missing, Piece, Segment, TOO_LONG, Text, expand, is_made,
+    read,
+};
 use crate::{
     fetch::{self, FetchResult, Reply, Source},
     http::{
@@ -18,11 +24,9 @@ use crate::{
         flow::{OnError, Step, step, stored_on_error},
         lookups::Lookups,
     },
-    origin::{Body, RequestBody},
+    origin::RequestBody,
     page::{
-        coding,
-        flight::{Follower, Piece as Read},
-        forms::copied,
+        forms,
         head::field,
         lookup::{StoredPage, look},
     },
@@ -32,10 +36,6 @@ use crate::{
         route::{Refusal, Route, Way, route},
     },
 };
-
-/// Bytes of a part for one client that are read before it counts as there: a short one that breaks
-/// off has failed, and those that follow it in the page come meanwhile.
-const AHEAD: usize = 16 << 10;
 
 /// A part that is wanted.
 pub(super) struct Wanted {
@@ -60,8 +60,10 @@ pub(super) fn begin(text: &Rc<Text>, wanted: Wanted) -> Result<Segment, Missing>
         match looked {
             Looked::Segments(segments) => return Ok(Segment::Arrived(Arrived::Segments(segments))),
             Looked::Failed(status) => failed = failed.or(Some((status, at))),
-            Looked::Missing if !text.budget.waits => return Err(Missing),
-            Looked::Missing => return Ok(Segment::Part(spawn(text.clone(), wanted, at))),
+            Looked::Missing | Looked::Coded(_) if !text.budget.waits => return Err(Missing),
+            Looked::Missing | Looked::Coded(_) => {
+                return Ok(Segment::Part(spawn(text.clone(), wanted, at)));
+            }
         }
     }
     let (status, at) = failed.unwrap_or((NOWHERE, 0));
@@ -105,6 +107,8 @@ fn request(text: &Text, wanted: &Wanted, at: usize) -> Result<PartRequest, u16> 
 enum Looked {
     Segments(Vec<Segment>),
     Failed(u16),
+    /// It has to be decoded first.
+    Coded(StoredPage),
     Missing,
 }
 
@@ -161,7 +165,7 @@ fn stored(text: &Rc<Text>, request: &PartRequest, held: StoredPage) -> Result<Lo
     };
     if is_made(&held) {
         let Some(source) = Content::of(&held) else { return Ok(Looked::Failed(500)) };
-        return nested(text, request, source).map(Looked::Segments);
+        return nested(text, request, source);
     }
     if held.meta.flags.any(PageFlags::SLICED) {
         // A file so large is no part of a page.
@@ -171,37 +175,29 @@ fn stored(text: &Rc<Text>, request: &PartRequest, held: StoredPage) -> Result<Lo
     if held.meta.flags.any(PageFlags::UNFRAMED) && length == 0 {
         return Ok(Looked::Failed(502));
     }
-    let piece = match held.meta.encoding {
-        Encoding::Identity => Some(Piece::Stored(held.entry.clone(), from, from + length)),
-        encoding => {
-            let most = text.budget.limits.size;
-            let coded = (length <= most).then(|| copied(&held.entry, from, length));
-            coded.and_then(|coded| uncoded(encoding, &coded, most))
+    if held.meta.encoding == Encoding::Identity {
+        let piece = Piece::Stored(held.entry, from, from + length);
+        return Ok(Looked::Segments(vec![Segment::Piece(piece)]));
+    }
+    let pages = &text.budget.pages;
+    Ok(match forms::content(pages.store, &held, pages.clock.now()) {
+        Some((entry, from, to)) => {
+            Looked::Segments(vec![Segment::Piece(Piece::Stored(entry, from, to))])
         }
-    };
-    Ok(match piece {
-        Some(piece) => Looked::Segments(vec![Segment::Piece(piece)]),
-        None => Looked::Failed(502),
+        None => Looked::Coded(held),
     })
 }
 
-fn uncoded(encoding: Encoding, coded: &[u8], most: u64) -> Option<Piece> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    coding::decoded(encoding, coded, most).map(|body| Piece::Ready(Bytes::from(body)))
-}
-
 /// The segments of a part that has parts.
-fn nested(
-    text: &Rc<Text>,
-    request: &PartRequest,
-    source: Content,
-) -> Result<Vec<Segment>, Missing> {
-    let budget = text.budget.clone();
+fn nested(text: &Rc<Text>, request: &PartRequest, source: Content) -> Result<Looked, Missing> {
+    let (budget, plan) = (text.budget.clone(), source.plan());
+    if !budget.takes(&plan) {
+        return Ok(Looked::Failed(TOO_LONG));
+    }
     let inner = Text { source, request: request.clone(), depth: text.depth + 1, budget };
-    let inner = Rc::new(inner);
     let mut segments = Vec::new();
-    expand::expand(&inner, inner.source.plan(), &mut segments)?;
-    Ok(segments)
+    expand::expand(&Rc::new(inner), plan, &mut segments)?;
+    Ok(Looked::Segments(segments))
 }
 
 fn is_good(status: u16) -> bool {
@@ -209,12 +205,12 @@ fn is_good(status: u16) -> bool {
 }
 
 /// A part that leaves nothing if it fails.
-pub(super) fn continuing(part: oneshot::Receiver<Arrived>) -> oneshot::Receiver<Arrived> {
-    let (send, out) = oneshot::channel();
+pub(super) fn continuing(part: Coming) -> Coming {
+    let Coming { arrives, is_next } = part;
+    let (mut send, out) = oneshot::channel();
     spawn_local(async move {
-        let mut send = send;
         let arrived = tokio::select! {
-            arrived = part => arrived,
+            arrived = arrives => arrived,
             () = send.closed() => return,
         };
         let _gone = send.send(match arrived {
@@ -222,18 +218,20 @@ pub(super) fn continuing(part: oneshot::Receiver<Arrived>) -> oneshot::Receiver<
             Ok(arrived) => arrived,
         });
     });
-    out
+    Coming { arrives: out, is_next }
 }
 
 /// Requests a part, from its place number `at` on, in a task of its own. It ends when nobody waits
 /// for the part any more.
-fn spawn(text: Rc<Text>, wanted: Wanted, at: usize) -> oneshot::Receiver<Arrived> {
+fn spawn(text: Rc<Text>, wanted: Wanted, at: usize) -> Coming {
     let budget = &text.budget;
     budget.begun.set(budget.begun.get() + 1);
-    let (mut send, receive) = oneshot::channel();
+    let (mut send, arrives) = oneshot::channel();
+    let coming = Coming { arrives, is_next: Rc::default() };
+    let is_next = coming.is_next.clone();
     spawn_local(async move {
         let arrived = {
-            let comes = arrival(&text, &wanted, at);
+            let comes = arrival(&text, &wanted, at, &is_next);
             tokio::select! {
                 arrived = comes => arrived,
                 () = send.closed() => return,
@@ -241,11 +239,11 @@ fn spawn(text: Rc<Text>, wanted: Wanted, at: usize) -> oneshot::Receiver<Arrived
         };
         let _gone = send.send(arrived);
     });
-    receive
+    coming
 }
 
-async fn arrival(text: &Rc<Text>, wanted: &Wanted, from: usize) -> Arrived {
-    let _slot = text.budget.slots.acquire().await;
+async fn arrival(text: &Rc<Text>, wanted: &Wanted, from: usize, is_next: &Notify) -> Arrived {
+    let slot = text.budget.slot(is_next).await;
     let mut failed = (NOWHERE, from);
     for at in from..wanted.places.len() {
         let patience = text.budget.limits.timeout;
@@ -256,6 +254,7 @@ async fn arrival(text: &Rc<Text>, wanted: &Wanted, from: usize) -> Arrived {
             Err(status) => Err(status),
         };
         match came {
+            Ok(Arrived::Alone(ahead, body, _)) => return Arrived::Alone(ahead, body, slot),
             Ok(arrived) => return arrived,
             Err(status) if at == from => failed = (status, at),
             Err(_) => {}
@@ -270,11 +269,19 @@ async fn fetched(text: &Rc<Text>, part: &PartRequest, wanted: &Wanted) -> Result
         part.with_later(&pages, async |request| obtain(text, request, wanted).await).await?;
     match obtained {
         Obtained::Stored(held) => match stored(text, part, held) {
-            Ok(Looked::Segments(segments)) => Ok(Arrived::Segments(segments)),
-            Ok(Looked::Failed(status)) => Err(status),
-            Ok(Looked::Missing) | Err(Missing) => Err(500),
+            Ok(Looked::Coded(held)) => read::uncoded_page(&text.budget, &held).await,
+            looked => looked_at(looked),
         },
         Obtained::Reply(reply) => arrived(text, part, *reply).await,
+    }
+}
+
+/// A part that is there.
+fn looked_at(looked: Result<Looked, Missing>) -> Result<Arrived, u16> {
+    match looked {
+        Ok(Looked::Segments(segments)) => Ok(Arrived::Segments(segments)),
+        Ok(Looked::Failed(status)) => Err(status),
+        Ok(Looked::Missing | Looked::Coded(_)) | Err(Missing) => Err(500),
     }
 }
 
@@ -335,64 +342,14 @@ async fn arrived(text: &Rc<Text>, part: &PartRequest, reply: Reply) -> Result<Ar
             if reply.answer.meta.is_none() {
                 text.budget.private.set(true);
             }
-            match nested(text, part, Content::Fetched(template)) {
-                Ok(segments) => Ok(Arrived::Segments(segments)),
-                Err(Missing) => Err(500),
-            }
+            looked_at(nested(text, part, Content::Fetched(template)))
         }
         Source::Follow(follower) if encoding == Encoding::Identity => Ok(Arrived::Follow(follower)),
-        Source::Follow(follower) => {
-            let most = text.budget.limits.size;
-            let coded = read_all(follower, most).await.ok_or(502_u16)?;
-            let piece = uncoded(encoding, &coded, most).ok_or(502_u16)?;
-            Ok(Arrived::Segments(vec![Segment::Piece(piece)]))
-        }
+        Source::Follow(follower) => read::uncoded_follower(&text.budget, encoding, follower).await,
         Source::Alone(body) => {
             text.budget.private.set(true);
-            alone(*body, encoding, text.budget.limits.size).await
+            read::alone(&text.budget, encoding, *body).await
         }
         Source::Tunnel(..) => Err(502),
     }
-}
-
-/// The whole of a body that goes into the store; None: it broke off, or is longer than `most`.
-pub(super) async fn read_all(mut follower: Follower, most: u64) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    loop {
-        match follower.next(out.len() as u64).await {
-            Read::Stored(data) => out.extend_from_slice(data),
-            Read::Passed(data) => out.extend_from_slice(&data),
-            Read::End(_) => return Some(out),
-            Read::Broken => return None,
-        }
-        if out.len() as u64 > most {
-            return None;
-        }
-    }
-}
-
-/// The beginning of a body for one client, or all of a short one.
-async fn alone(mut body: Body, encoding: Encoding, most: u64) -> Result<Arrived, u16> {
-    let coded = encoding != Encoding::Identity;
-    let ahead = if coded { most } else { AHEAD as u64 };
-    let mut read = Vec::new();
-    loop {
-        match body.chunk().await {
-            Ok(Some(data)) => read.extend_from_slice(&data),
-            Ok(None) => break,
-            Err(_) => return Err(502),
-        }
-        if read.len() as u64 > ahead {
-            if coded {
-                return Err(502);
-            }
-            return Ok(Arrived::Alone(Bytes::from(read), Box::new(body)));
-        }
-    }
-    let piece = if coded {
-        uncoded(encoding, &read, most).ok_or(502_u16)?
-    } else {
-        Piece::Ready(Bytes::from(read))
-    };
-    Ok(Arrived::Segments(vec![Segment::Piece(piece)]))
 }

@@ -5,22 +5,26 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use larder_metrics::Outcome;
-use larder_proto::rules::{Forward, esi};
-use tokio::sync::oneshot;
+use larder_proto::{
+    page::Encoding,
+    rules::{Forward, esi},
+};
+use tokio::time::timeout;
 
-use super::{Arrived, Budget, Failed, Page, Piece, Segment, Text, expand, part, whole};
+use super::{
+    Arrived, Budget, Coming, Failed, Page, Piece, Segment, Text, coded, expand, read, whole,
+};
 use crate::{
-    access_log::ResultCode,
     http::{
         deliver::{Delivered, content_type, end_head},
         exchange::Exchange,
         log::{finish, logged_status},
         refuse,
-        reply::{self, Cut},
+        reply::{self, Cut, Pieces},
     },
     net::{out::Out, socket::Ended},
     origin::Body,
-    page::flight::Follower,
+    page::{coding::Coder, flight::Follower},
     request::{part::PartRequest, route::Refusal},
     room::{Held, Place},
     settings::RulePolicy,
@@ -35,9 +39,15 @@ use crate::{
 const PART_MEMORY: u64 = 40 << 10;
 /// Composed bytes from which on they are sent before the next piece.
 const FLUSH: u64 = 64 << 10;
+/// Bytes that are compressed without a pause: less than a millisecond.
+const CODE_STEP: usize = 64 << 10;
 
 const TOO_MANY: Refusal = Refusal(503, "too many requests are waiting");
+/// Why an answer is not collected.
 const TOO_LONG: Refusal = Refusal(502, "the parts of the page are longer than may be collected");
+const NOT_WHOLE: Refusal =
+    Refusal(502, "a part of the page broke off, or is longer than may be collected");
+const TOO_SLOW: Refusal = Refusal(504, "a part of the page did not come in time");
 
 pub(super) async fn serve(
     wire: Wire<'_>,
@@ -56,7 +66,7 @@ pub(super) async fn serve(
     let text = Rc::new(Text { source, request: own, depth: 0, budget: budget.clone() });
     let mut segments = Vec::new();
     // Parts that are missing are requested: none is an error.
-    let _all = expand::expand(&text, text.source.plan(), &mut segments);
+    let _all = expand::expand(&text, text.plan(), &mut segments);
     let mut held = Held::new(&wire.watch().holder(&request.pages.shared.room), Place::Heap);
     if budget.begun.get() > 0 {
         if !held.resize(budget.begun.get() * PART_MEMORY) {
@@ -68,22 +78,59 @@ pub(super) async fn serve(
         request.stats.forwarded(Forward::Partial);
     }
     let known = &request.head.known;
-    let collects = request.is_head()
-        || known.if_none_match().is_some()
-        || known.range().is_some()
-        || budget.begun.get() == 0;
-    let mut sending = Sending { wire, exchange, budget: &budget, held: &mut held };
-    if !collects {
-        return sending.stream(out, &page, segments).await;
+    let encoding = coded::offered(exchange, &page, policy);
+    let asked = request.is_head() || known.if_none_match().is_some() || known.range().is_some();
+    let mut sending = Sending {
+        wire,
+        exchange,
+        budget: &budget,
+        held: &mut held,
+        policy,
+        coder: None,
+        refusal: &TOO_LONG,
+    };
+    if !asked && (budget.begun.get() > 0 || (encoding.is_some() && budget.private.get())) {
+        return sending.stream(out, &page, encoding, segments).await;
     }
     let mut pieces = Vec::new();
     match sending.run(out, segments, &mut Sink::Pieces(&mut pieces, policy.parts.size)).await {
         Ok(_) => {}
         Err(Cut::Client(ended)) => return Err(ended),
-        Err(Cut::Origin) => return Ok(refuse::refusal(exchange, out, &TOO_LONG)),
+        Err(Cut::Origin) => return Ok(refuse::refusal(exchange, out, sending.refusal)),
     }
-    let delivered = whole::compose(exchange, out, &page, &pieces, &budget, false);
+    let hash = whole::hash(exchange, &pieces);
+    let mut answer = whole::Answer { pieces: &pieces, hash, coding: None };
+    let kept;
+    if let Some(encoding) = encoding {
+        let made = coded::Made { pieces: &pieces, hash, encoding };
+        let form = match coded::form(&budget, &page, made) {
+            coded::Form::Plain => None,
+            coded::Form::Kept(piece) => Some(piece),
+            coded::Form::Missing => coded::keep(&budget, &page, made).await,
+            coded::Form::Passing if asked => None,
+            coded::Form::Passing => {
+                let segments = pieces.into_iter().map(Segment::Piece).collect();
+                return sending.stream(out, &page, Some(encoding), segments).await;
+            }
+        };
+        if let Some(piece) = form {
+            kept = [piece];
+            answer = whole::Answer { pieces: &kept, hash, coding: Some(encoding) };
+        }
+    }
+    let hit = budget.begun.get() == 0;
+    let delivered = whole::compose(exchange, out, (&page, policy), &answer, &budget, hit);
     Ok(finish(exchange, &delivered))
+}
+
+/// Appends coded bytes, framed.
+fn append(out: &mut Out, framing: Framing, coded: &[u8]) {
+    if coded.is_empty() {
+        return;
+    }
+    let behind = framing.piece(coded.len(), out.scratch());
+    out.scratch().extend_from_slice(coded);
+    out.scratch().extend_from_slice(behind);
 }
 
 /// Where the pieces of an answer go.
@@ -99,6 +146,11 @@ struct Sending<'s, 'a, 'r> {
     exchange: &'s Exchange<'a, 'r>,
     budget: &'s Rc<Budget>,
     held: &'s mut Held,
+    policy: &'s RulePolicy,
+    /// Compresses what is sent.
+    coder: Option<Coder>,
+    /// Why an answer was not collected.
+    refusal: &'static Refusal,
 }
 
 impl Sending<'_, '_, '_> {
@@ -107,52 +159,64 @@ impl Sending<'_, '_, '_> {
         &mut self,
         out: &mut Out,
         page: &Page,
+        encoding: Option<Encoding>,
         segments: Vec<Segment>,
     ) -> Result<bool, Ended> {
         let (exchange, wire) = (self.exchange, self.wire);
         exchange.started.set(true);
         let framing = Framing::of(exchange.request.head.version, false, 200, None);
-        let mut delivered = self.head(out, page, framing);
+        let coding = encoding.filter(|encoding| self.codes(*encoding));
+        let delivered = self.head(out, page, framing, coding);
         let head_bytes = out.pending();
         let sent = match self.run(out, segments, &mut Sink::Client(framing)).await {
-            Ok(bytes) => {
-                wire.end(framing, None, out);
-                exchange.send(wire, out).await.map(|()| bytes).map_err(Cut::from)
-            }
+            Ok(bytes) => self.end(out, framing, bytes),
             Err(cut) => Err(cut),
         };
-        match sent {
-            Ok(body) => {
-                (delivered.bytes, delivered.body_bytes) = (head_bytes + body, body);
-                Ok(finish(exchange, &delivered))
-            }
-            Err(Cut::Origin) => {
-                (delivered.bytes, delivered.keep) = (head_bytes, false);
-                finish(exchange, &delivered);
-                if framing == Framing::Close {
-                    wire.reset();
-                }
-                Err(Ended::Closed)
-            }
-            Err(Cut::Client(ended)) => {
-                (delivered.result, delivered.keep) = (ResultCode::TcpMissAborted, false);
-                finish(exchange, &delivered);
-                Err(ended)
-            }
+        let sent = sent.map(|bytes| (bytes, None));
+        reply::conclude(wire, out, exchange, (framing, head_bytes), delivered, sent).await
+    }
+
+    /// Compresses what is sent from now on. False: there is no memory for that.
+    fn codes(&mut self, encoding: Encoding) -> bool {
+        if self.held.resize(self.memory() + Coder::MEMORY) {
+            self.coder = Coder::new(encoding);
         }
+        self.coder.is_some()
+    }
+
+    /// Memory of the parts that were begun, and of the coder.
+    fn memory(&self) -> u64 {
+        let coder = if self.coder.is_some() { Coder::MEMORY } else { 0 };
+        self.budget.begun.get() * PART_MEMORY + coder
+    }
+
+    /// Appends the end of a body of so many bytes; returns its length as it was sent.
+    fn end(&mut self, out: &mut Out, framing: Framing, bytes: u64) -> Result<u64, Cut> {
+        let Some(coder) = self.coder.take() else { return Ok(bytes) };
+        let (end, all) = coder.end().map_err(|_| Cut::Origin)?;
+        append(out, framing, &end);
+        Ok(all)
     }
 
     /// Composes the head of an answer whose end is not known. Parts that are still to come may be
     /// anybody's: it is for this client alone.
-    fn head(&self, out: &mut Out, page: &Page, framing: Framing) -> Delivered {
+    fn head(
+        &self,
+        out: &mut Out,
+        page: &Page,
+        framing: Framing,
+        coding: Option<Encoding>,
+    ) -> Delivered {
         let exchange = self.exchange;
-        let (told, result, hierarchy) = page.told(false);
+        let (told, result, hierarchy) = page.told(self.budget.begun.get() == 0);
         let keep = exchange.keep() && framing != Framing::Close;
+        let varies = coded::applies(page, self.policy);
         let content_type = page.with_head(|origin| {
             crate::http::debug::tier(&exchange.request, "parts");
             let mut head = HeadWriter(out.scratch());
             head.stored_as(200, origin.head, |name| !esi::sent_to_one(name));
             head.ready(whole::PRIVATE);
+            whole::coding_lines(&mut head, &origin, coding, varies);
             head.framing(framing, None);
             meta::meta_lines(&mut head, &exchange.request.config.settings.http, &told);
             end_head(exchange, head, origin.head, keep);
@@ -204,9 +268,8 @@ impl Sending<'_, '_, '_> {
                     }
                 }
                 Arrived::Follow(follower) => bytes += self.follow(out, sink, follower).await?,
-                Arrived::Alone(ahead, body) => {
-                    bytes += self.put(out, sink, Piece::Ready(ahead)).await?;
-                    bytes += self.pour(out, sink, *body).await?;
+                Arrived::Alone(ahead, body, _slot) => {
+                    bytes += self.pour(out, sink, ahead, *body).await?;
                 }
             }
         }
@@ -219,7 +282,7 @@ impl Sending<'_, '_, '_> {
 
     /// Counts the memory of the parts that were begun meanwhile.
     fn count(&mut self) -> Result<(), Cut> {
-        let enough = self.held.resize(self.budget.begun.get() * PART_MEMORY);
+        let enough = self.held.resize(self.memory());
         if enough { Ok(()) } else { Err(Cut::Client(Ended::TimedOut)) }
     }
 
@@ -228,18 +291,22 @@ impl Sending<'_, '_, '_> {
         &mut self,
         out: &mut Out,
         sink: &Sink<'_>,
-        mut part: oneshot::Receiver<Arrived>,
+        mut part: Coming,
     ) -> Result<Arrived, Cut> {
-        if let Ok(arrived) = part.try_recv() {
+        if let Ok(arrived) = part.arrives.try_recv() {
             return Ok(arrived);
         }
-        if matches!(sink, Sink::Client(_)) {
+        part.is_next.notify_one();
+        if let Sink::Client(framing) = sink {
+            if let Some(coder) = &mut self.coder {
+                append(out, *framing, &coder.take(true).map_err(|_| Cut::Origin)?);
+            }
             self.exchange.send(self.wire, out).await?;
         }
         tokio::select! {
             biased;
             // A task that ended without a word panicked.
-            arrived = part => Ok(arrived.unwrap_or_else(|_| {
+            arrived = part.arrives => Ok(arrived.unwrap_or_else(|_| {
                 Arrived::Failed(Failed { status: 500, src: String::new() })
             })),
             () = self.wire.gone() => Err(Cut::Client(Ended::Closed)),
@@ -260,6 +327,7 @@ impl Sending<'_, '_, '_> {
             match segment {
                 Segment::Part(part) => {
                     let arrived = self.wait(out, sink, part).await?;
+                    let arrived = self.without_last_slot(arrived).await?;
                     if matches!(arrived, Arrived::Failed(_)) {
                         let mut instead = Vec::new();
                         let _all = expand::expand(&text, except, &mut instead);
@@ -284,6 +352,10 @@ impl Sending<'_, '_, '_> {
             return Ok(0);
         }
         match sink {
+            Sink::Client(framing) if self.coder.is_some() => {
+                let framing = *framing;
+                self.code(out, framing, &piece).await?;
+            }
             Sink::Client(framing) => {
                 let behind = framing.piece(length as usize, out.scratch());
                 match piece {
@@ -305,6 +377,29 @@ impl Sending<'_, '_, '_> {
         Ok(length)
     }
 
+    /// Compresses a piece and sends it, in steps.
+    async fn code(&mut self, out: &mut Out, framing: Framing, piece: &Piece) -> Result<(), Cut> {
+        let mut at = 0;
+        while at < piece.len() {
+            let Some(coder) = &mut self.coder else { return Ok(()) };
+            let chunk = piece.chunk_at(at);
+            if chunk.is_empty() {
+                return Err(Cut::Origin);
+            }
+            let chunk = &chunk[..chunk.len().min(CODE_STEP)];
+            let coded = coder.write(chunk).and_then(|()| coder.take(false));
+            append(out, framing, &coded.map_err(|_| Cut::Origin)?);
+            at += chunk.len() as u64;
+            if out.pending() >= FLUSH {
+                self.exchange.send(self.wire, out).await?;
+            }
+            if chunk.len() == CODE_STEP {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
     async fn follow(
         &mut self,
         out: &mut Out,
@@ -315,12 +410,14 @@ impl Sending<'_, '_, '_> {
             Sink::Client(framing) => {
                 // A body that is followed goes out beside composed bytes alone.
                 self.exchange.send(self.wire, out).await?;
-                let sent = reply::follow(self.wire, out, self.exchange, follower, *framing).await?;
+                let pieces = Pieces { framing: *framing, coder: self.coder.as_mut() };
+                let sent = reply::follow(self.wire, out, self.exchange, follower, pieces).await?;
                 Ok(sent.0)
             }
             Sink::Pieces(_, left) => {
-                let body = part::read_all(follower, *left).await.ok_or(Cut::Origin)?;
-                self.put(out, sink, Piece::Ready(Bytes::from(body))).await
+                let read = read::followed(self.budget, follower, *left);
+                let body = self.whole(read).await?.map_err(|_| Cut::Origin)?;
+                self.put(out, sink, Piece::Ready(body)).await
             }
         }
     }
@@ -329,17 +426,50 @@ impl Sending<'_, '_, '_> {
         &mut self,
         out: &mut Out,
         sink: &mut Sink<'_>,
-        mut body: Body,
+        ahead: Bytes,
+        body: Body,
     ) -> Result<u64, Cut> {
-        if let Sink::Client(framing) = sink {
-            self.exchange.send(self.wire, out).await?;
-            let sent = reply::pour(self.wire, out, self.exchange, body, *framing).await?;
-            return Ok(sent.0);
+        match sink {
+            Sink::Client(framing) => {
+                let framing = *framing;
+                let began = self.put(out, sink, Piece::Ready(ahead)).await?;
+                self.exchange.send(self.wire, out).await?;
+                let pieces = Pieces { framing, coder: self.coder.as_mut() };
+                let sent = reply::pour(self.wire, out, self.exchange, body, pieces).await?;
+                Ok(began + sent.0)
+            }
+            Sink::Pieces(_, left) => {
+                let read = read::rest(self.budget, &ahead, body, *left);
+                let body = self.whole(read).await?.map_err(|_| Cut::Origin)?;
+                self.put(out, sink, Piece::Ready(body)).await
+            }
         }
-        let mut bytes = 0;
-        while let Some(data) = body.chunk().await.map_err(|_| Cut::Origin)? {
-            bytes += self.put(out, sink, Piece::Ready(data)).await?;
-        }
-        Ok(bytes)
+    }
+
+    /// Reads a part to its end, while the client waits and for as long as a part may take.
+    async fn whole(
+        &mut self,
+        read: impl Future<Output = Result<Bytes, u16>>,
+    ) -> Result<Result<Bytes, u16>, Cut> {
+        let read = tokio::select! {
+            biased;
+            read = timeout(self.budget.limits.timeout, read) => read,
+            () = self.wire.gone() => return Err(Cut::Client(Ended::Closed)),
+        };
+        self.refusal = if read.is_ok() { &NOT_WHOLE } else { &TOO_SLOW };
+        Ok(read.unwrap_or(Err(504)))
+    }
+
+    /// A part of an attempt that has the last slot is read to its end: another one of the attempt
+    /// may need the slot before any is sent.
+    async fn without_last_slot(&mut self, arrived: Arrived) -> Result<Arrived, Cut> {
+        let (ahead, body) = match arrived {
+            Arrived::Alone(ahead, body, Some(slot)) if slot.is_last => (ahead, body),
+            arrived => return Ok(arrived),
+        };
+        let read = read::rest(self.budget, &ahead, *body, self.budget.limits.size);
+        let read = self.whole(read).await?;
+        let failed = |status| Arrived::Failed(Failed { status, src: String::new() });
+        Ok(read.map_or_else(failed, Arrived::ready))
     }
 }

@@ -7,11 +7,11 @@ use larder_proto::{
         Method,
         range::{ByteRange, ContentRange, Satisfied, satisfy},
     },
-    page::{Meta, PageView, Verify, view},
-    rules::{Forward, Precondition, esi, evaluate, range_applies, strip},
+    page::{Encoding, Meta, PageView, Verify, view},
+    rules::{Forward, Precondition, compress, esi, evaluate, range_applies, strip},
 };
 
-use super::{Budget, Page, Piece};
+use super::{Budget, Page, Piece, coded};
 use crate::{
     access_log::{Hierarchy, ResultCode},
     http::{
@@ -22,6 +22,7 @@ use crate::{
         served::{Served, lines},
     },
     net::out::Out,
+    settings::RulePolicy,
     wire::{h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
@@ -81,25 +82,44 @@ impl Page {
     }
 }
 
-/// Composes an answer of these pieces. `hit`: nothing was waited for.
+/// The answer that is sent.
+pub(super) struct Answer<'w> {
+    pub(super) pieces: &'w [Piece],
+    /// Names the pieces that it is made of, uncoded.
+    pub(super) hash: u64,
+    /// The coding that the pieces are in.
+    pub(super) coding: Option<Encoding>,
+}
+
+impl Answer<'_> {
+    fn tag(&self) -> String {
+        let coding = self.coding.and_then(compress::name);
+        let (mark, coding) = coding.map_or(("", ""), |coding| ("-", coding));
+        format!("\"p{:016x}{mark}{coding}\"", self.hash)
+    }
+}
+
+/// Composes an answer. `hit`: nothing was waited for.
 pub(super) fn compose(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
-    page: &Page,
-    pieces: &[Piece],
+    (page, policy): (&Page, &RulePolicy),
+    answer: &Answer<'_>,
     budget: &Budget,
     hit: bool,
 ) -> Delivered {
+    let pieces = answer.pieces;
     let total = pieces.iter().map(Piece::len).sum();
-    let tag = tag(exchange, pieces);
+    let tag = answer.tag();
     let part = part(exchange, total, tag.as_bytes());
+    let varies = coded::applies(page, policy);
     let before = out.pending();
     let keep = exchange.keep();
     let (told, result, hierarchy) = page.told(hit);
     let (status, body) = page.with_head(|origin| {
         let mut head = HeadWriter(out.scratch());
-        let answer =
-            head_of(&mut head, &origin, &part, total, tag.as_bytes(), budget.private.get());
+        let sent = head_of(&mut head, &origin, &part, total, tag.as_bytes(), budget.private.get());
+        coding_lines(&mut head, &origin, answer.coding, varies);
         match (origin.served, origin.meta) {
             (Some(served), Some(meta)) if hit => lines(exchange, &mut head, &meta, &served),
             _ => {
@@ -109,7 +129,7 @@ pub(super) fn compose(
             }
         }
         end_head(exchange, head, origin.head, keep);
-        answer
+        sent
     });
     let head_bytes = out.pending() - before;
     if let Some(range) = body.filter(|_| !exchange.request.is_head()) {
@@ -127,6 +147,21 @@ pub(super) fn compose(
             .with_head(|origin| exchange.worker.shows().then(|| content_type(origin.head)))
             .flatten(),
         cache_status: logged_status(exchange, &told.cache_status),
+    }
+}
+
+/// Writes what says that the answer is coded, and that it may be.
+pub(super) fn coding_lines(
+    head: &mut HeadWriter<'_>,
+    origin: &Origin<'_>,
+    coding: Option<Encoding>,
+    varies: bool,
+) {
+    if let Some(coding) = coding.and_then(compress::name) {
+        head.line("Content-Encoding", coding.as_bytes());
+    }
+    if varies && !coded::is_said(origin.head) {
+        head.line("Vary", b"Accept-Encoding");
     }
 }
 
@@ -202,8 +237,8 @@ fn part(exchange: &Exchange<'_, '_>, total: u64, tag: &[u8]) -> Part {
 /// them, which costs nothing.
 const SHORT: u64 = 4096;
 
-/// The entity tag of an answer: of the same pieces it is the same.
-fn tag(exchange: &Exchange<'_, '_>, pieces: &[Piece]) -> String {
+/// The hash of an answer: of the same pieces it is the same.
+pub(super) fn hash(exchange: &Exchange<'_, '_>, pieces: &[Piece]) -> u64 {
     let mut hash = rapidhash::fast::RapidHasher::default();
     for piece in pieces {
         match piece {
@@ -230,7 +265,7 @@ fn tag(exchange: &Exchange<'_, '_>, pieces: &[Piece]) -> String {
         }
         hash.write_u64(piece.len());
     }
-    format!("\"p{:016x}\"", hash.finish())
+    hash.finish()
 }
 
 /// Appends the bytes of a range of all pieces together.
