@@ -10,8 +10,8 @@ Larder without, for Varnish with gzip and for nginx with gzip (which compresses 
 pages in files), it prints a line of a table:
 
   wire    bytes of an answer for a client that takes gzip, br and zstd
-  fit     pages that memory keeps, and the same for 1 GiB: filled until pages are evicted, then asked
-          for from the newest to the oldest, without new ones being kept in between
+  fit     pages that memory keeps, by the server's own figures, after `--fill` pages were asked for (at
+          least so many if all fit: marked by +), and the same for 1 GiB
   hit     microseconds of the server's processor time for a hit, by what the client takes
 
 Figures of one machine compare; run it alone."""
@@ -33,7 +33,6 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALL = "gzip, br, zstd"
 CLIENTS = {"all": ALL, "gzip": "gzip", "none": "identity"}
-MISSES = 40
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -105,8 +104,14 @@ class Client:
 
     def get(self, number, accept):
         headers = {"Accept-Encoding": accept} | ({"Host": "pages.test"})
-        self.conn.request("GET", f"/{number}", headers=headers)
-        answer = self.conn.getresponse()
+        try:
+            self.conn.request("GET", f"/{number}", headers=headers)
+            answer = self.conn.getresponse()
+        except ConnectionError:
+            # It was idle for too long while pages were compressed.
+            self.conn.close()
+            self.conn.request("GET", f"/{number}", headers=headers)
+            answer = self.conn.getresponse()
         body = answer.read()
         if answer.status != 200:
             sys.exit(f"/{number}: {answer.status}")
@@ -158,35 +163,32 @@ def settled(admin):
         time.sleep(0.1)
 
 
-def fit(client, args, admin):
-    """Pages from the newest on that are still there."""
+def fit(client, args, admin, scratch):
+    """Pages that are there after all were asked for."""
     for number in range(args.fill):
         client.get(number, ALL)
         if number % 200 == 199:
             settled(admin)
     settled(admin)
-    hits = misses = 0
-    for number in reversed(range(args.fill)):
-        before = Origin.asked
-        client.get(number, ALL)
-        if Origin.asked == before:
-            hits, misses = hits + 1, 0
-        else:
-            misses += 1
-            if misses == MISSES:
-                return hits
-    return None
+    if not admin:
+        command = ["varnishstat", "-1", "-n", str(scratch / "v"), "-f", "MAIN.n_object"]
+        return int(subprocess.run(command, capture_output=True, text=True).stdout.split()[1])
+    conn = http.client.HTTPConnection("127.0.0.1", admin)
+    conn.request("GET", "/metrics")
+    text = conn.getresponse().read().decode()
+    items = [l for l in text.splitlines() if l.startswith('larder_store_items{namespace="pages"}')]
+    return int(items[0].split()[1])
 
 
-def wire(client, admin):
-    total = 0
-    for number in range(len(Origin.pages)):
+def wire(client, args, admin):
+    # As many as fit with room to spare.
+    sizes = [len(page) for page in Origin.pages]
+    count = max(n for n in range(1, len(sizes)) if sum(sizes[:n]) <= args.memory << 18)
+    for number in range(count):
         for _ in range(2):
             client.get(number, ALL)
     settled(admin)
-    for number in range(len(Origin.pages)):
-        total += client.get(number, ALL)
-    return total // len(Origin.pages)
+    return sum(client.get(number, ALL) for number in range(count)) // count
 
 
 def hit(client, pid, args, accept):
@@ -202,15 +204,16 @@ def hit(client, pid, args, accept):
     return (processor(pid) - before) / args.hits * 1e6
 
 
-def measure(name, made, args, counts):
+def measure(name, made, args, counts, scratch):
     command, port, admin = made
     with started(command, port, name) as pid:
         client = Client(port)
-        bytes_sent = wire(client, admin)
+        bytes_sent = wire(client, args, admin)
         costs = {who: hit(client, pid, args, accept) for who, accept in CLIENTS.items()}
-        kept = fit(client, args, admin) if counts else None
+        kept = fit(client, args, admin, scratch) if counts else None
+    more = "+" if kept and kept >= args.fill else ""
     per_gib = f"{kept * 1024 // args.memory:>9,}" if kept else f"{'-':>9}"
-    shown = f"{kept:>7,}" if kept else f"{'-':>7}"
+    shown = f"{f'{kept:,}{more}':>7}" if kept else f"{'-':>7}"
     hits = " ".join(f"{costs[who]:>7.1f}" for who in CLIENTS)
     print(f"{name:<28} {bytes_sent:>8,} {shown} {per_gib} {hits}", flush=True)
 
@@ -245,7 +248,8 @@ def main():
             print(f"{name:<28} is not installed")
             continue
         with tempfile.TemporaryDirectory() as scratch:
-            measure(name, way(pathlib.Path(scratch)), args, counts=name[0] != "n")
+            directory = pathlib.Path(scratch)
+            measure(name, way(directory), args, name[0] != "n", directory)
 
 
 if __name__ == "__main__":

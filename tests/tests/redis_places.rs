@@ -4,15 +4,17 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::Redis;
-use larder_tests::redis_stream::{Comparison, Stream};
+use larder_tests::redis_stream::{Comparison, Stream, Words};
+use larder_tests::{Redis, Value};
 
 #[test]
 fn answers_and_bytes_are_those_of_redis() {
     for (seed, version) in [(1, "2"), (2, "2"), (3, "3"), (4, "3")] {
         let stream = Stream::of_places(seed, 0, false);
-        let same = |_: &_, left: &_, right: &_| left == right;
-        Comparison { same, skips: |_| false, commands: 3000 }.run(stream, version, seed);
+        // Redis has more commands.
+        let skips = |words: &Words| words.len() == 1 && words[0].eq_ignore_ascii_case(b"COMMAND");
+        let same = |_: &Words, left: &Value, right: &Value| left == right;
+        Comparison { same, skips, commands: 3000 }.run(stream, version, seed);
     }
 }
 
@@ -40,7 +42,7 @@ fn a_growing_hyperloglog_has_the_bytes_of_redis() {
 fn long_searches_let_others_through() {
     let larder = Redis::larder(&["--threads", "1", "--memory", "256MiB"]);
     let mut client = larder.connect();
-    for from in (0..100_000).step_by(1000) {
+    for from in (0..20_000).step_by(1000) {
         let words: Vec<String> = (from..from + 1000)
             .flat_map(|nth: u32| {
                 let (x, y) = (nth % 317, nth / 317);

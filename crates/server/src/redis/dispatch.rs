@@ -35,7 +35,7 @@ pub(crate) use last::Last;
 pub(crate) type Handler = fn(&mut Ctx<'_>, &Args<'_>);
 
 /// Maximum of commands.
-pub(crate) const COMMANDS: usize = 320;
+pub(crate) const COMMANDS: usize = 384;
 
 /// Of the fast commands one in this many is timed, and counts for all: reading the clock twice
 /// costs more than half a GET.

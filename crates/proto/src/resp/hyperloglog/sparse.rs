@@ -98,28 +98,24 @@ pub(super) fn set_sparse(
         return Ok(None);
     }
     all.splice(at..at + found.bytes, new);
-    join(all, before.unwrap_or(HEAD))?;
+    join(all, before.unwrap_or(HEAD));
     Ok(Some(true))
 }
 
-/// Joins neighbours with the same value.
-fn join(all: &mut Vec<u8>, from: usize) -> Result<(), Corrupted> {
+/// Joins neighbours with the same value; what is no run behind them stays, as in Redis.
+fn join(all: &mut Vec<u8>, from: usize) {
     let mut at = from;
     for _ in 0..JOINED {
-        if at >= all.len() {
-            break;
-        }
-        let this = run(all, at)?;
+        let Ok(this) = run(all, at) else { return };
         at += this.bytes;
-        if this.value == 0 || at >= all.len() {
+        let Ok(next) = run(all, at) else { return };
+        if this.value == 0 {
             continue;
         }
-        let next = run(all, at)?;
         if next.value == this.value && this.len + next.len <= MAX_VAL {
             all[at] = val(this.value, this.len + next.len);
             at -= 1;
             all.remove(at);
         }
     }
-    Ok(())
 }
