@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Reload(OrderArgs),
     /// Stop a running server: requests under way finish
     Stop(OrderArgs),
+    /// Have a new process take over from a running server: no request fails, memory stays
+    Upgrade(UpgradeArgs),
     /// Watch several caches live: Larder, memcached, Redis
     Top(larder_top::TopArgs),
     /// Watch requests as they are answered
@@ -96,7 +98,7 @@ pub(crate) enum DocsPage {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Flags go before the configuration file. SIGHUP reads the file again and \
-                        reopens the log; SIGTERM lets requests under way finish.")]
+                        reopens the log; SIGUSR2 has a new process take over; SIGTERM lets requests under way finish.")]
 pub(crate) struct ServeArgs {
     /// Configuration file [default: larder.toml, where there is one]
     #[arg(long, value_name = "FILE")]
@@ -207,6 +209,16 @@ pub(crate) struct OrderArgs {
     /// The server: its process ID or its control socket [default: your only Larder on this machine]
     #[arg(value_name = "PID|PATH")]
     pub(crate) server: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Exit code: 0 done, 1 not done: the old process goes on.")]
+pub(crate) struct UpgradeArgs {
+    /// The new program [default: the file that the server was started from, as it is now]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
 }
 
 #[derive(Args, Debug)]

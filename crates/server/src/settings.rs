@@ -42,6 +42,7 @@ mod rules;
 mod streams;
 mod tracing;
 mod tree;
+mod upgrade;
 
 pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
@@ -71,6 +72,7 @@ pub use rules::{
 };
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
+pub use upgrade::UpgradeSettings;
 
 /// The whole configuration of a server.
 #[derive(Clone, Debug)]
@@ -101,6 +103,8 @@ pub struct Settings {
     pub identity: Option<Identity>,
     /// The path of the socket for commands of the same user and of root; None: there is none.
     pub control: Option<PathBuf>,
+    /// How another process takes over.
+    pub upgrade: UpgradeSettings,
     /// The disk tier; None: pages are in memory alone.
     pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.

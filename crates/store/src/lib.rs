@@ -18,6 +18,7 @@
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
 //! | `observe.rs` | callbacks for evicted and expired entries |
+//! | `succession.rs` | the memory with all entries given to another process |
 //! | `handover.rs` | evicted entries for a caller that keeps them elsewhere |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
@@ -102,6 +103,8 @@ mod stats;
 #[cfg(not(loom))]
 mod store;
 #[cfg(not(loom))]
+mod succession;
+#[cfg(not(loom))]
 mod sweep;
 #[cfg(not(loom))]
 mod tags;
@@ -132,6 +135,8 @@ pub use over::Over;
 pub use parts::Owner;
 #[cfg(not(loom))]
 pub use store::Store;
+#[cfg(not(loom))]
+pub use succession::GiveError;
 #[cfg(not(loom))]
 pub use tags::Tagged;
 pub use types::*;

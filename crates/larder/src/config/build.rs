@@ -10,7 +10,7 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, ErrorPages, Glob, HostPattern, HttpSettings, Limits, LogFormat, MAX_RULES,
-    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site,
+    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site, UpgradeSettings,
 };
 
 use crate::control;
@@ -64,6 +64,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         memory,
         identity: identity::identity(root, report),
         control: control(root, directory),
+        upgrade: upgrade(root),
         threads: root.get("threads").unwrap_or_else(processors),
         http,
         https,
@@ -89,6 +90,14 @@ fn control(root: &Values, directory: &Path) -> Option<PathBuf> {
         None => Some(control::default_path()),
         Some(path) if path.as_os_str() == "none" => None,
         Some(_) => Some(control::path_in(&file(root, "control", directory)?)),
+    }
+}
+
+fn upgrade(root: &Values) -> UpgradeSettings {
+    let default = UpgradeSettings::default();
+    UpgradeSettings {
+        timeout: root.get("upgrade_timeout").unwrap_or(default.timeout),
+        memory: root.get("upgrade_memory").unwrap_or(default.memory),
     }
 }
 

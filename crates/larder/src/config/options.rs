@@ -337,6 +337,20 @@ const ROOT: &[Opt] = &[
          `$RUNTIME_DIRECTORY`, else `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for others, \
          `larder-UID` among the temporary files where that is not set.",
     ),
+    opt(
+        "upgrade_timeout",
+        Kind::Time(SECOND, 10 * 60 * SECOND),
+        "30s",
+        "Time for the new process of `larder upgrade` to be ready; else it is ended, and the old one \
+         goes on.",
+    ),
+    opt(
+        "upgrade_memory",
+        Kind::Bool,
+        "true",
+        "Whether the new process of `larder upgrade` gets the memory with all that is in it. It \
+         takes effect at the start.",
+    ),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(
         "https",

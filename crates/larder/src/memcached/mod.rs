@@ -193,7 +193,7 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     });
     let (signals, server) = started.map_err(|error| listeners::failed(typed, &error))?;
     process::ready(typed);
-    Ok(serve::until_stopped(signals, server, Supervisor::default(), || {
+    Ok(serve::until_stopped(signals, server, Supervisor::default(), None, || {
         settings::reread_files(typed, again.clone())
     }))
 }

@@ -6,6 +6,7 @@
 //! or fetched, `esi` pages that are put together of parts; `wire` owns the bytes.
 
 mod admittance;
+mod adopt;
 mod body;
 mod challenge;
 mod conn;

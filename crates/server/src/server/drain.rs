@@ -18,14 +18,17 @@ impl Server {
         let clock = self.worker_shared.clock;
         let (began, patience) = (clock.now(), self.settings.http.limits.drain);
         let left = self.drain_pages(patience);
-        remove_files(&self.addresses, &self.inherited);
+        if !self.handed_over {
+            remove_files(&self.addresses, &self.inherited);
+        }
         for commands in &self.commands {
             let _ = commands.blocking_send(Command::Drain(left));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        if let Some(disk) = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref()) {
+        let disk = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref());
+        if let Some(disk) = disk.filter(|_| !self.handed_over) {
             let took = Duration::from_millis(clock.now() - began);
             disk.end(patience.saturating_sub(took));
         }
@@ -37,6 +40,13 @@ impl Server {
         }
         if let Some(logger) = &self.logger {
             logger.close();
+        }
+        // The last of those that give it parcels are gone with the workers.
+        if let Some((shared, _)) = &self.faces.http {
+            shared.changes.open();
+        }
+        if let Some(passing) = self.passing.take() {
+            let _ = passing.join();
         }
     }
 

@@ -18,6 +18,7 @@ impl Settings {
             redis: None,
             admin: None,
             control: None,
+            upgrade: UpgradeSettings::default(),
             disk: None,
             identity: None,
             remote: None,
