@@ -98,7 +98,8 @@ pub(crate) enum DocsPage {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Flags go before the configuration file. SIGHUP reads the file again and \
-                        reopens the log; SIGUSR2 has a new process take over; SIGTERM lets requests under way finish.")]
+                        reopens the log; SIGUSR2 has a new process take over; SIGTERM lets \
+                        requests under way finish.")]
 pub(crate) struct ServeArgs {
     /// Configuration file [default: larder.toml, where there is one]
     #[arg(long, value_name = "FILE")]
@@ -137,6 +138,8 @@ pub(crate) struct ServeArgs {
     disk: Option<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--disk-size"))]
     disk_size: Option<String>,
+    #[arg(long, value_name = "FILE", help = flag_help("--snapshot"))]
+    snapshot: Option<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
     #[arg(long, value_name = "NAME", help = flag_help("--user"))]
@@ -180,6 +183,7 @@ impl ServeArgs {
             admin: self.admin.clone(),
             disk: self.disk.clone(),
             disk_size: self.disk_size.clone(),
+            snapshot: self.snapshot.clone(),
         }
     }
 }

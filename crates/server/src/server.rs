@@ -6,6 +6,7 @@ mod error;
 mod fixed;
 mod memory;
 mod reload;
+mod snapshot;
 mod sockets;
 mod successor;
 mod upgrade;

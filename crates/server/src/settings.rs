@@ -39,6 +39,7 @@ mod permission;
 mod rate;
 mod remote;
 mod rules;
+mod snapshot;
 mod streams;
 mod tracing;
 mod tree;
@@ -70,6 +71,7 @@ pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
     AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
 };
+pub use snapshot::SnapshotSettings;
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
 pub use upgrade::UpgradeSettings;
@@ -105,6 +107,8 @@ pub struct Settings {
     pub control: Option<PathBuf>,
     /// How another process takes over.
     pub upgrade: UpgradeSettings,
+    /// The file that keeps what memory has between a stop and a start; None: there is none.
+    pub snapshot: Option<SnapshotSettings>,
     /// The disk tier; None: pages are in memory alone.
     pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.

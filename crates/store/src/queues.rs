@@ -161,6 +161,16 @@ impl Queues {
         self.small.iter().chain(&self.main).flatten().copied()
     }
 
+    /// All segments with their queues and rows.
+    pub(crate) fn with_rows(&self) -> impl Iterator<Item = (Kind, usize, u32)> {
+        let of = |kind, queue: &'_ [VecDeque<u32>]| {
+            let rows = queue.iter().enumerate();
+            let each = rows.flat_map(move |(row, all)| all.iter().map(move |s| (kind, row, *s)));
+            each.collect::<Vec<_>>()
+        };
+        of(Kind::Small, &self.small).into_iter().chain(of(Kind::Main, &self.main))
+    }
+
     pub(crate) fn save(&self, out: &mut Image) {
         let rows = self.small.iter().chain(&self.main);
         rows.for_each(|row| out.list(row.iter().map(|segment| u64::from(*segment))));

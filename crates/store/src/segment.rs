@@ -440,6 +440,15 @@ impl Segments {
         Some(())
     }
 
+    /// Sets the bytes of linked records of a sealed segment, and the middle pieces of these. Nobody
+    /// else uses it.
+    pub(crate) fn recount(&self, segment: u32, live: usize, chained: usize) {
+        let heat = self.heat(segment);
+        let released = heat.progress.load(Ordering::Relaxed) >> 32 << 32;
+        heat.progress.store(released | live as u64, Ordering::Relaxed);
+        heat.chained.store(chained as u32, Ordering::Relaxed);
+    }
+
     /// The predecessor has ended: what it kept is free.
     pub(crate) fn predecessor_ended(&self) {
         self.pins.clear_other();

@@ -132,14 +132,19 @@ impl Store {
     /// A budget outside the valid range, or memory that the system refuses.
     pub fn open(o: Options) -> Result<Store, OpenError> {
         let plan = Plan::of(&o)?;
-        let (bytes, pins) = (plan.count << plan.shift, PinTable::size(plan.count, o.threads));
+        Store::of_plan(o, plan)
+    }
+
+    /// An empty store.
+    pub(crate) fn of_plan(o: Options, plan: Plan) -> Result<Store, OpenError> {
+        let bytes = plan.count << plan.shift;
         let refused = |error| OpenError::Memory { bytes, error };
         #[cfg(not(miri))]
         if o.shared {
+            let pins = PinTable::size(plan.count, o.threads);
             let map = Map::open_shared(bytes, 2 * pins).map_err(refused)?;
             return Ok(Store::of_shared(o, plan, map, false));
         }
-        let _ = pins;
         let map = Map::open(bytes).map_err(refused)?;
         let pins = PinTable::new(plan.count, o.threads);
         Ok(Store::assemble(o, plan, map, pins, Succession::default()))

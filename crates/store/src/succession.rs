@@ -8,7 +8,7 @@
 //! | a segment | belongs, once given, to |
 //! |---|---|
 //! | free, of the index, of tag lists, of a queue, a middle piece of an entry | the successor |
-//! | a few that the giver has kept free; those of fills and loans under way, and in limbo | the giver, until it ends |
+//! | some that were kept free; those of fills and loans under way, and in limbo | the giver, until its end |
 //!
 //! The giver goes on with what it keeps, as a small store that was just emptied: lookups miss,
 //! fills under way are completed there. It writes to no segment that it has given. Entries that it
@@ -21,7 +21,10 @@
 //! slot before finds it unchanged after its pin, or misses.
 
 use crate::index::LockedIndex;
+#[cfg(not(miri))]
 use crate::map::Map;
+#[cfg(not(miri))]
+use crate::pin::PinTable;
 use crate::segment::{Kind, LOC_BITS, OFFSET_BITS};
 use crate::staging;
 use crate::store::{Plan, Store};
@@ -163,6 +166,20 @@ impl Store {
     /// Nothing has changed, but for evictions.
     pub fn give(&self, now: Ms) -> Result<Vec<u8>, GiveError> {
         self.may_give()?;
+        self.give_to(now, &mut |_| {})
+    }
+
+    /// [`Store::give`], private memory too. `told` gets the segments that were given, but for free
+    /// ones: those of the index and the tag lists, middle pieces, then those of the queues, the
+    /// main queue's first.
+    pub(crate) fn give_to(
+        &self,
+        now: Ms,
+        told: &mut dyn FnMut(Vec<u32>),
+    ) -> Result<Vec<u8>, GiveError> {
+        if self.succession.given.load(Ordering::SeqCst) {
+            return Err(GiveError::Given);
+        }
         let number = (self.segments.count() / KEPT.0).clamp(KEPT.1, KEPT.2).max(3 * self.reserve());
         let mut kept = Vec::with_capacity(number);
         while kept.len() < number {
@@ -175,7 +192,7 @@ impl Store {
             Some((first, rest)) if kept.len() == number => {
                 self.segments.zero(*first);
                 let mut tries = (0..TRIES).filter_map(|_| {
-                    let given = self.try_give(*first, rest);
+                    let given = self.try_give(*first, rest, told);
                     if given.is_none() {
                         std::thread::yield_now();
                     }
@@ -192,7 +209,12 @@ impl Store {
     }
 
     /// `None`: a write is under way.
-    fn try_give(&self, first: u32, kept: &[u32]) -> Option<Vec<u8>> {
+    fn try_give(
+        &self,
+        first: u32,
+        kept: &[u32],
+        told: &mut dyn FnMut(Vec<u32>),
+    ) -> Option<Vec<u8>> {
         let _nobody = self.leaving.try_write()?;
         let mut index = self.index.lock_all();
         let logs = || self.small.iter().chain(&self.main);
@@ -207,9 +229,25 @@ impl Store {
             let mut sealed = |segment| self.sealed(log, segment);
             crate::log::Log::close_locked(open, &self.segments, &mut sealed);
         }
+        told(self.in_order(&index));
         let image = self.part(&mut index, first, kept);
         self.succession.given.store(true, Ordering::SeqCst);
         Some(image.0)
+    }
+
+    /// The segments that are given, see [`Store::give_to`].
+    fn in_order(&self, index: &LockedIndex<'_>) -> Vec<u32> {
+        let mut order = self.index.page_segments(index);
+        order.extend_from_slice(self.tags.lock(&self.segments).pages());
+        let all = 0..self.segments.count() as u32;
+        order.extend(all.filter(|segment| self.segments.kind(*segment) == Kind::Chain));
+        let mut queued: Vec<_> = self.queues.lock().with_rows().collect();
+        // Entries of the main queue were asked for again; then the younger ones first.
+        queued.sort_by_key(|(kind, _, segment)| {
+            (*kind != Kind::Main, std::cmp::Reverse(self.segments.serial(*segment)))
+        });
+        order.extend(queued.into_iter().map(|(_, _, segment)| segment));
+        order
     }
 
     /// Writes the image, and empties this store. All stripes and logs are locked, and no log has an
@@ -259,6 +297,27 @@ impl Store {
     /// The memory is of another layout, or was made for other options.
     #[cfg(not(miri))]
     pub fn take_over(o: Options, memory: OwnedFd, image: &[u8]) -> Result<Store, OpenError> {
+        let o = Options { shared: true, ..o };
+        let store = Store::described(o, image, |o, plan, second| {
+            let (bytes, pins) = (plan.count << plan.shift, PinTable::size(plan.count, o.threads));
+            let map = Map::attach(memory, bytes, 2 * pins)
+                .map_err(|error| OpenError::Memory { bytes, error })?;
+            Ok(Store::of_shared(o, plan, map, second))
+        })?;
+        store.succession.predecessor.store(true, Ordering::SeqCst);
+        Ok(store)
+    }
+
+    /// A store as an image describes it, without the bytes of its segments.
+    pub(crate) fn from_image(o: Options, image: &[u8]) -> Result<Store, OpenError> {
+        Store::described(o, image, |o, plan, _| Store::of_plan(o, plan))
+    }
+
+    fn described(
+        o: Options,
+        image: &[u8],
+        open: impl FnOnce(Options, Plan, bool) -> Result<Store, OpenError>,
+    ) -> Result<Store, OpenError> {
         const BROKEN: OpenError = OpenError::Succession("the description of the memory is damaged");
         let mut from = Saved(image);
         let mut take = || from.take().ok_or(BROKEN);
@@ -275,18 +334,13 @@ impl Store {
             ));
         }
         let (budget, threads) = (budget as usize, threads as usize);
-        let o = Options { budget, threads, seed, shared: true, ..o };
+        let o = Options { budget, threads, seed, ..o };
         let plan = Plan::of(&o)?;
-        let (bytes, pins) =
-            (plan.count << plan.shift, crate::pin::PinTable::size(plan.count, o.threads));
-        let map = Map::attach(memory, bytes, 2 * pins)
-            .map_err(|error| OpenError::Memory { bytes, error })?;
-        let store = Store::of_shared(o, plan, map, second);
+        let store = open(o, plan, second)?;
         if store.shares.load(&mut from).is_none() {
             return Err(OpenError::Succession("the shares of the memory are others"));
         }
         store.load(&mut from).ok_or(BROKEN)?;
-        store.succession.predecessor.store(true, Ordering::SeqCst);
         Ok(store)
     }
 

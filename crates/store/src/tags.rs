@@ -160,6 +160,13 @@ impl Listing<'_> {
         Some(())
     }
 
+    /// Empties all lists; their blocks stay.
+    pub(crate) fn free_all(&mut self) {
+        let pages = std::mem::take(&mut self.lists.pages);
+        self.clear();
+        pages.into_iter().for_each(|page| self.add_page(page));
+    }
+
     pub(crate) fn clear(&mut self) {
         self.lists.slots.fill(0);
         self.lists.pages.clear();

@@ -215,3 +215,78 @@ fn damage_and_other_options_are_refused() {
     assert!(refused(Options { shares: vec![share], ..options() }, &image));
     assert!(!refused(options(), &image));
 }
+
+/// A snapshot as a file would have it.
+fn written(store: &Store, now: Ms, segments: usize) -> (Vec<u8>, HashMap<u32, Vec<u8>>) {
+    let snapshot = store.snapshot(now).unwrap();
+    let mut bytes = Vec::new();
+    let copied = snapshot.segments.iter().take(segments).map(|segment| {
+        snapshot.copy(*segment, &mut bytes);
+        (*segment, bytes.clone())
+    });
+    let copied = copied.collect();
+    (snapshot.image, copied)
+}
+
+fn restored(image: &[u8], copied: &HashMap<u32, Vec<u8>>) -> Result<Store, OpenError> {
+    Store::restore(options(), image, &mut |segment, into| match copied.get(&segment) {
+        Some(bytes) => {
+            into.copy_from_slice(bytes);
+            true
+        }
+        None => false,
+    })
+}
+
+#[test]
+fn a_snapshot_brings_everything_back() {
+    for shared in [true, false] {
+        let (now, old) = (1_000_000, Store::open(Options { shared, ..options() }).unwrap());
+        fill(&old, now);
+        let before = [A, B].map(|ns| old.stats(ns));
+        let (image, copied) = written(&old, now, usize::MAX);
+        drop(old);
+        let new = restored(&image, &copied).unwrap();
+        for n in 0..20_000u64 {
+            let ns = if n % 2 == 0 { A } else { B };
+            let entry = new.peek(ns, format!("key{n}").as_bytes(), now).unwrap();
+            let len = if n % 4000 == 7 { 900_000 } else { 20 + n as usize % 300 };
+            assert_eq!(read(&entry), value(n, len), "{n}");
+        }
+        assert_eq!([A, B].map(|ns| new.stats(ns)), before);
+        assert_eq!(new.purge_tag(A, b"five", false, now), 2000);
+        fill(&new, now);
+        assert!(new.snapshot(now).is_ok(), "and so on");
+    }
+}
+
+#[test]
+fn what_was_not_written_is_missing_and_the_rest_is_right() {
+    for segments in [5, 10, 20, 30, 35, 40, 45] {
+        let (now, old) = (1_000_000, Store::open(options()).unwrap());
+        fill(&old, now);
+        let (image, copied) = written(&old, now, segments);
+        drop(old);
+        let Ok(new) = restored(&image, &copied) else {
+            assert!(segments <= 5, "the index is first");
+            continue;
+        };
+        let (mut items, mut tagged) = ([0, 0], 0);
+        for n in 0..20_000u64 {
+            let at = n as usize % 2;
+            let found = new.peek([A, B][at], format!("key{n}").as_bytes(), now);
+            let Some(entry) = found else { continue };
+            let len = if n % 4000 == 7 { 900_000 } else { 20 + n as usize % 300 };
+            assert_eq!(read(&entry), value(n, len), "{n} of {segments}");
+            items[at] += 1;
+            tagged += u64::from(n % 10 == 0);
+        }
+        assert_eq!([A, B].map(|ns| new.stats(ns).items), items);
+        assert_eq!(new.purge_tag(A, b"five", false, now), tagged);
+        // It takes as much as any.
+        fill(&new, now);
+        new.sweep(now + 500_000, 1 << 30);
+        fill(&new, now + 500_000);
+        assert!(new.get(A, b"key19998", now + 500_000).is_some());
+    }
+}

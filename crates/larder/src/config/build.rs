@@ -10,7 +10,8 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, ErrorPages, Glob, HostPattern, HttpSettings, Limits, LogFormat, MAX_RULES,
-    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site, UpgradeSettings,
+    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site, SnapshotSettings,
+    UpgradeSettings,
 };
 
 use crate::control;
@@ -65,6 +66,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         identity: identity::identity(root, report),
         control: control(root, directory),
         upgrade: upgrade(root),
+        snapshot: snapshot(root, directory),
         threads: root.get("threads").unwrap_or_else(processors),
         http,
         https,
@@ -91,6 +93,11 @@ fn control(root: &Values, directory: &Path) -> Option<PathBuf> {
         Some(path) if path.as_os_str() == "none" => None,
         Some(_) => Some(control::path_in(&file(root, "control", directory)?)),
     }
+}
+
+fn snapshot(root: &Values, directory: &Path) -> Option<SnapshotSettings> {
+    let path = file(root, "snapshot", directory)?;
+    Some(SnapshotSettings { path, max_age: root.get("snapshot_max_age")? })
 }
 
 fn upgrade(root: &Values) -> UpgradeSettings {

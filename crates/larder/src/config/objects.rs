@@ -74,6 +74,7 @@ pub(crate) fn only(
         identity: None,
         control: None,
         upgrade: UpgradeSettings::default(),
+        snapshot: None,
         http: HttpSettings { listen: Vec::new(), ..http_defaults()? },
         https: None,
         sites: Vec::new(),

@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
-use super::{Server, sockets::remove_files};
+use super::{
+    Server,
+    snapshot::{self, Written},
+    sockets::remove_files,
+};
 use crate::{
+    clock::Ms,
     net::conns::{DRAIN_LOOK, Group},
     worker::Command,
 };
+
+/// Time for a snapshot, if requests have taken all there was, in milliseconds.
+const LEAST: Ms = 1000;
 
 impl Server {
     /// Stops accepting, lets open requests finish (at most `limits.drain`), writes the log out and
@@ -32,6 +40,7 @@ impl Server {
             let took = Duration::from_millis(clock.now() - began);
             disk.end(patience.saturating_sub(took));
         }
+        self.write_snapshot(began + patience.as_millis() as u64);
         if let Some(admin) = &mut self.admin {
             admin.end();
         }
@@ -47,6 +56,20 @@ impl Server {
         }
         if let Some(passing) = self.passing.take() {
             let _ = passing.join();
+        }
+    }
+
+    /// Writes what memory has to the file of the settings. Nobody serves any more.
+    fn write_snapshot(&self, until: Ms) {
+        let Some(settings) = self.settings.snapshot.as_ref().filter(|_| !self.handed_over) else {
+            return;
+        };
+        let (path, clock) = (settings.path.display(), self.worker_shared.clock);
+        match snapshot::write(self.store, settings, clock, until.max(clock.now() + LEAST)) {
+            Ok(Written { segments, of }) => {
+                eprintln!("larder: {segments} of {of} segments of memory are in {path}");
+            }
+            Err(error) => eprintln!("larder: warning: no snapshot {path}: {error}"),
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::hash_map::RandomState, hash::BuildHasher, os::fd::OwnedFd
 
 use larder_store::{Namespace, Options, Policy, Store};
 
-use super::StartError;
+use super::{StartError, snapshot};
 use crate::{
     clock::Clock,
     settings::{PARTS, Settings, Share},
@@ -41,11 +41,28 @@ pub(super) fn open_store(
         parts: Some(PARTS),
         shared: settings.upgrade.memory,
     };
+    let after = given.is_some();
     if let Some(GivenMemory { memory, image }) = given {
         match Store::take_over(options.clone(), memory, &image) {
             Ok(store) => return Ok(resized(Box::leak(Box::new(store)), settings)),
             Err(error) => {
                 eprintln!("larder: warning: the memory of the old process is not used: {error}");
+            }
+        }
+    }
+    if let Some(from) = settings.snapshot.as_ref().filter(|_| !after) {
+        let now = Clock::start().now();
+        match snapshot::read(options.clone(), from, now) {
+            Ok(None) => {}
+            Ok(Some(store)) => {
+                let all = (0..larder_store::NAMESPACES as u8).map(Namespace);
+                let items: u64 = all.map(|ns| store.stats(ns).items).sum();
+                eprintln!("larder: {items} entries of the snapshot {}", from.path.display());
+                return Ok(resized(Box::leak(Box::new(store)), settings));
+            }
+            Err(why) => {
+                let path = from.path.display();
+                eprintln!("larder: warning: the snapshot {path} is not used: {why}");
             }
         }
     }

@@ -19,6 +19,7 @@ impl Settings {
             admin: None,
             control: None,
             upgrade: UpgradeSettings::default(),
+            snapshot: None,
             disk: None,
             identity: None,
             remote: None,

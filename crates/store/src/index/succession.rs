@@ -1,7 +1,9 @@
 //! The index given to another process, and an empty one in its place (`succession.rs`).
 
-use super::layout::pack;
-use super::{IDLE, Index};
+use super::layout::{grown, pack, unpack};
+use super::{IDLE, Index, loc_of};
+use crate::pin::SLOT;
+use crate::segment::Segments;
 use crate::succession::{Image, Saved};
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -50,6 +52,23 @@ impl Index {
             layout.store(*new, Ordering::SeqCst);
         }
         Some(())
+    }
+
+    /// Empties the slots that point to these segments. Nobody else uses the index. (Counts of
+    /// entries put beyond a bucket stay: searches are longer than necessary, never wrong.)
+    pub(crate) fn drop_slots(&self, segments: &Segments, gone: &[bool]) {
+        for (stripe, count) in self.counts.iter().enumerate() {
+            let mut count = count.0.lock();
+            let (buckets, cursor) = unpack(self.layouts[stripe].load(Ordering::Relaxed));
+            let buckets = if cursor == IDLE { buckets } else { grown(buckets) };
+            for slot in (0..buckets).flat_map(|n| self.bucket(segments, stripe, n)) {
+                let value = slot.load(Ordering::Relaxed);
+                if value & SLOT != 0 && gone[loc_of(value).segment() as usize] {
+                    slot.store(value & !SLOT, Ordering::Relaxed);
+                    *count -= 1;
+                }
+            }
+        }
     }
 
     /// Empties it: its only page is `first`, which is zero. A reader that is in the middle of a
