@@ -1,5 +1,6 @@
 //! The memory as a file has it: an image (`succession.rs`) and the segments one by one, so that
-//! their writer may stop when its time is over. What is missing then is taken out at the start.
+//! their writer may stop when its time is over. Entries of missing
+//! segments are taken out at the start.
 //!
 //! Here are bytes alone; files are the caller's.
 

@@ -48,7 +48,8 @@ fn checksum(bytes: &[u8], bound_to: u64) -> u64 {
     rapidhash_v3_seeded(bytes, &RapidSecrets::seed(bound_to))
 }
 
-/// Writes what the store has, and empties it. What is not written by `until` is left out.
+/// Writes what the store has, and empties it. The rest is left out when
+/// it is `until`.
 pub(super) fn write(
     store: &Store,
     settings: &SnapshotSettings,
