@@ -3,6 +3,7 @@
 use crate::answer::{Answer, Fields};
 use crate::wait::PATIENCE;
 use bytes::Bytes;
+pub use h2::Reason;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
 use std::net::SocketAddr;
@@ -90,6 +91,16 @@ impl H2 {
         let mut send = self.wait(self.send.clone().ready()).expect("a place for a stream");
         let (response, body) = send.send_request(request.body(()).unwrap(), last).unwrap();
         Open { response, body }
+    }
+
+    /// GET; the error is that of the stream or of the connection.
+    #[track_caller]
+    pub fn try_get(&self, path: &str) -> Result<Answer, h2::Error> {
+        let uri = format!("{}://{}{path}", self.scheme, self.authority);
+        let request = http::Request::builder().uri(uri).body(()).unwrap();
+        let mut send = self.wait(self.send.clone().ready())?;
+        let (response, body) = send.send_request(request, true)?;
+        self.end(Open { response, body })
     }
 
     /// Begins a tunnel for another protocol (RFC 8441).

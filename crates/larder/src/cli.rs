@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Reload(OrderArgs),
     /// Stop a running server: requests under way finish
     Stop(OrderArgs),
+    /// Have a new process take over from a running server: no request fails, memory stays
+    Upgrade(UpgradeArgs),
     /// Watch several caches live: Larder, memcached, Redis
     Top(larder_top::TopArgs),
     /// Watch requests as they are answered
@@ -96,7 +98,8 @@ pub(crate) enum DocsPage {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Flags go before the configuration file. SIGHUP reads the file again and \
-                        reopens the log; SIGTERM lets requests under way finish.")]
+                        reopens the log; SIGUSR2 has a new process take over; SIGTERM lets \
+                        requests under way finish.")]
 pub(crate) struct ServeArgs {
     /// Configuration file [default: larder.toml, where there is one]
     #[arg(long, value_name = "FILE")]
@@ -135,6 +138,8 @@ pub(crate) struct ServeArgs {
     disk: Option<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--disk-size"))]
     disk_size: Option<String>,
+    #[arg(long, value_name = "FILE", help = flag_help("--snapshot"))]
+    snapshot: Option<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
     #[arg(long, value_name = "NAME", help = flag_help("--user"))]
@@ -178,6 +183,7 @@ impl ServeArgs {
             admin: self.admin.clone(),
             disk: self.disk.clone(),
             disk_size: self.disk_size.clone(),
+            snapshot: self.snapshot.clone(),
         }
     }
 }
@@ -207,6 +213,16 @@ pub(crate) struct OrderArgs {
     /// The server: its process ID or its control socket [default: your only Larder on this machine]
     #[arg(value_name = "PID|PATH")]
     pub(crate) server: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Exit code: 0 done, 1 not done: the old process goes on.")]
+pub(crate) struct UpgradeArgs {
+    /// The new program [default: the file that the server was started from, as it is now]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
 }
 
 #[derive(Args, Debug)]

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::{
     ask::{self, Answer},
-    cli::OrderArgs,
+    cli::{OrderArgs, UpgradeArgs},
     exit,
 };
 
@@ -219,6 +219,27 @@ pub(crate) fn stop(args: &OrderArgs) -> ExitCode {
     }
 }
 
+/// `larder upgrade`: a new process takes over.
+pub(crate) fn upgrade(args: &UpgradeArgs) -> ExitCode {
+    let done = chosen(&args.order).and_then(|path| {
+        let program = args.program.as_ref().map(|program| {
+            std::path::absolute(program).map_err(|error| format!("{}: {error}", program.display()))
+        });
+        let body = match program.transpose()? {
+            Some(program) => serde_json::json!({"program": program}).to_string(),
+            None => String::new(),
+        };
+        order_with(&path, "upgrade", &body)
+    });
+    match done {
+        Ok(text) => {
+            println!("{}", text.trim_end());
+            exit::DONE
+        }
+        Err(message) => failed("upgrade", &message),
+    }
+}
+
 /// The process behind a socket; None: it cannot be watched.
 fn process(path: &Path) -> Result<Option<std::os::fd::OwnedFd>, String> {
     let answer = ask::unix(path, &ask::request("GET", "/api/v1/instance", "", None))
@@ -235,7 +256,11 @@ fn failed(command: &str, message: &str) -> ExitCode {
 
 /// Gives an order; the outcome in words.
 fn order(path: &Path, order: &str) -> Result<String, String> {
-    let request = ask::request("POST", &format!("/api/v1/{order}"), "", None);
+    order_with(path, order, "")
+}
+
+fn order_with(path: &Path, order: &str, body: &str) -> Result<String, String> {
+    let request = ask::request("POST", &format!("/api/v1/{order}"), body, None);
     let answer =
         ask::unix(path, &request).map_err(|error| format!("{}: {error}", path.display()))?;
     outcome(&answer)

@@ -35,6 +35,7 @@ mod serve;
 mod signals;
 mod spawn_fcgi;
 mod systemd;
+mod upgrade;
 mod why;
 
 use std::{
@@ -49,6 +50,7 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    upgrade::note_program();
     // A program started as `memcached` or `spawn-fcgi` takes the flags of that one.
     let name = std::env::args_os().next().map(PathBuf::from);
     match name.as_deref().and_then(Path::file_name) {
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         cli::Command::Purge(args) => purge::run(&args),
         cli::Command::Reload(args) => control::reload(&args),
         cli::Command::Stop(args) => control::stop(&args),
+        cli::Command::Upgrade(args) => control::upgrade(&args),
         cli::Command::Top(args) => larder_top::top(&args, &control::found()),
         cli::Command::Log(args) => {
             control::only_for("log", args.names_server(), |local| larder_top::log(&args, local))

@@ -1,6 +1,6 @@
 //! `larder serve`: the server, from start to stop.
 
-use std::{net::SocketAddr, process::ExitCode};
+use std::{net::SocketAddr, path::Path, process::ExitCode};
 
 use anyhow::Context as _;
 use larder_server::{
@@ -16,7 +16,8 @@ use crate::{
     config::{self, Flags},
     control, exit, identity,
     signals::{SignalRequest, Signals},
-    systemd,
+    systemd::{self, Named},
+    upgrade,
 };
 
 /// Reads the configuration and serves until it is stopped.
@@ -25,6 +26,9 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         Ok(settings) => settings,
         Err(problems) => {
             eprint!("{problems}");
+            if let Some(before) = upgrade::before() {
+                before.refuse(&problems);
+            }
             return ExitCode::from(exit::USAGE);
         }
     };
@@ -36,9 +40,18 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
         settings.control = None;
     }
     let control = settings.control.clone();
-    let (inherited, named) = systemd::inherit();
+    let (inherited, named) = match upgrade::before() {
+        Some(link) => match upgrade::take(link, &settings) {
+            Ok(taken) => taken,
+            Err(reason) => {
+                eprintln!("larder: {reason}");
+                return ExitCode::from(exit::NOTHING);
+            }
+        },
+        None => systemd::inherit(),
+    };
     named.replace(&mut settings);
-    run_with(settings, inherited, || {
+    run_with(settings, inherited, &named, || {
         let mut settings = self::settings(flags, "the configuration in use stays as it was")?;
         named.replace(&mut settings);
         if control.is_none() {
@@ -65,17 +78,26 @@ pub(crate) fn run_settings(
     settings: Settings,
     again: impl FnMut() -> Result<Settings, String>,
 ) -> ExitCode {
-    run_with(settings, Inherited::default(), again)
+    let inherited = match upgrade::before().map(|link| upgrade::take(link, &settings)) {
+        None => Inherited::default(),
+        Some(Ok((inherited, _))) => inherited,
+        Some(Err(reason)) => {
+            eprintln!("larder: {reason}");
+            return ExitCode::from(exit::NOTHING);
+        }
+    };
+    run_with(settings, inherited, &Named::default(), again)
 }
 
 fn run_with(
     settings: Settings,
     inherited: Inherited,
+    named: &Named,
     again: impl FnMut() -> Result<Settings, String>,
 ) -> ExitCode {
     raise_descriptors(&settings);
     match start_all(settings, inherited) {
-        Ok((signals, server, apps)) => until_stopped(signals, server, apps, again),
+        Ok((signals, server, apps)) => until_stopped(signals, server, apps, Some(named), again),
         Err(error) => {
             eprintln!("larder: {error}");
             ExitCode::from(exit::NOTHING)
@@ -100,17 +122,19 @@ fn start_all(
     Ok((signals, server, apps))
 }
 
-/// Handles signals until one of them stops the server.
+/// Handles signals until one of them stops the server. `named`: for a process that takes over;
+/// `None`: this command cannot be started again with its arguments.
 pub(crate) fn until_stopped(
     mut signals: Signals,
     mut server: Server,
     mut apps: Supervisor,
+    named: Option<&Named>,
     mut again: impl FnMut() -> Result<Settings, String>,
 ) -> ExitCode {
     let certificates = order_certificates(&signals, &server);
     let (mut orders, watchdog) = (server.take_orders(), systemd::watchdog());
     systemd::notify("READY=1");
-    loop {
+    let handed_over = loop {
         match signals.wait(&mut orders, watchdog) {
             SignalRequest::Reload => {
                 let _ = reload(&mut server, &mut apps, &mut again, certificates.as_ref());
@@ -119,9 +143,22 @@ pub(crate) fn until_stopped(
                 let done = reload(&mut server, &mut apps, &mut again, certificates.as_ref());
                 let _ = outcome.send(done);
             }
+            SignalRequest::Upgrade => {
+                if upgrade_now(&mut server, &mut signals, None, named).is_ok() {
+                    break true;
+                }
+            }
+            SignalRequest::Order(Order { kind: OrderKind::Upgrade(program), outcome }) => {
+                let done = upgrade_now(&mut server, &mut signals, program.as_deref(), named);
+                let upgraded = done.is_ok();
+                let _ = outcome.send(done);
+                if upgraded {
+                    break true;
+                }
+            }
             SignalRequest::Order(Order { kind: OrderKind::Stop, outcome }) => {
                 let _ = outcome.send(Ok("stopping".to_owned()));
-                break;
+                break false;
             }
             SignalRequest::Watchdog => {
                 // A server with a worker that is stuck gives no sign of life.
@@ -132,10 +169,50 @@ pub(crate) fn until_stopped(
             }
             SignalRequest::Certificates => use_ordered(&mut server),
             SignalRequest::Statistics => print_numbers(&server),
-            SignalRequest::Stop => break,
+            SignalRequest::Stop => break false,
+        }
+    };
+    // Orders from here on are told that the server stops.
+    drop(orders);
+    if handed_over { leave(signals, server, apps) } else { stop(signals, server, apps) }
+}
+
+/// Has a new process take over; the outcome in words.
+fn upgrade_now(
+    server: &mut Server,
+    signals: &mut Signals,
+    program: Option<&Path>,
+    named: Option<&Named>,
+) -> Result<String, String> {
+    let done = match named {
+        Some(named) => upgrade::upgrade(server, signals, program, named),
+        None => Err("this command cannot be upgraded: restart it".to_owned()),
+    };
+    match done {
+        Ok(successor) => {
+            // The service manager follows the new process, which tells it everything from now on.
+            systemd::notify(&format!("MAINPID={}", successor.pid));
+            let text = upgrade::tell(&successor);
+            eprintln!("larder: {text}");
+            Ok(text)
+        }
+        Err(reason) => {
+            let text = format!("not upgraded: {reason}");
+            eprintln!("larder: {text}");
+            Err(text)
         }
     }
-    stop(signals, server, apps)
+}
+
+/// Another process has taken over: what is under way here comes to its end.
+fn leave(mut signals: Signals, server: Server, apps: Supervisor) -> ExitCode {
+    let drain = move || {
+        server.drain();
+        apps.stop();
+    };
+    let _ = signals.during(drain);
+    eprintln!("larder: the old process has ended");
+    exit::DONE
 }
 
 /// Starts the thread that orders certificates. It waits where none are ordered yet: a reload may

@@ -1,5 +1,5 @@
-//! Signals: SIGHUP reloads, SIGUSR1 prints the statistics, SIGTERM and SIGINT stop. New
-//! certificates and the orders of the control socket arrive here too.
+//! Signals: SIGHUP reloads, SIGUSR1 prints the statistics, SIGUSR2 upgrades, SIGTERM and SIGINT
+//! stop. New certificates and the orders of the control socket arrive here too.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -18,6 +18,8 @@ pub(crate) enum SignalRequest {
     Reload,
     /// SIGUSR1.
     Statistics,
+    /// SIGUSR2.
+    Upgrade,
     /// SIGTERM or SIGINT.
     Stop,
     /// A certificate was ordered.
@@ -34,9 +36,12 @@ pub(crate) struct Signals {
     runtime: Runtime,
     hangup: Signal,
     user: Signal,
+    user2: Signal,
     terminate: Signal,
     interrupt: Signal,
     renewed: Arc<Notify>,
+    /// A stop was requested while something else was done.
+    stopped: bool,
 }
 
 impl Signals {
@@ -47,10 +52,12 @@ impl Signals {
         let _inside = runtime.enter();
         let hangup = signal(SignalKind::hangup())?;
         let user = signal(SignalKind::user_defined1())?;
+        let user2 = signal(SignalKind::user_defined2())?;
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         drop(_inside);
-        Ok(Signals { runtime, hangup, user, terminate, interrupt, renewed: Arc::default() })
+        let renewed = Arc::default();
+        Ok(Signals { runtime, hangup, user, user2, terminate, interrupt, renewed, stopped: false })
     }
 
     /// Notified for each certificate that was ordered.
@@ -64,7 +71,10 @@ impl Signals {
         orders: &mut Option<mpsc::Receiver<Order>>,
         watchdog: Option<Duration>,
     ) -> SignalRequest {
-        let Signals { runtime, hangup, user, terminate, interrupt, renewed } = self;
+        if std::mem::take(&mut self.stopped) {
+            return SignalRequest::Stop;
+        }
+        let Signals { runtime, hangup, user, user2, terminate, interrupt, renewed, .. } = self;
         let order = async {
             match orders {
                 Some(orders) => orders.recv().await,
@@ -83,11 +93,27 @@ impl Signals {
                 () = beat => SignalRequest::Watchdog,
                 _ = hangup.recv() => SignalRequest::Reload,
                 _ = user.recv() => SignalRequest::Statistics,
+                _ = user2.recv() => SignalRequest::Upgrade,
                 _ = terminate.recv() => SignalRequest::Stop,
                 _ = interrupt.recv() => SignalRequest::Stop,
                 () = renewed.notified() => SignalRequest::Certificates,
             }
         })
+    }
+
+    /// Whether a stop was requested; it is still there for the next wait.
+    pub(crate) fn is_stopped(&mut self) -> bool {
+        let Signals { runtime, terminate, interrupt, .. } = self;
+        let stopped = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = terminate.recv() => true,
+                _ = interrupt.recv() => true,
+                () = tokio::task::yield_now() => false,
+            }
+        });
+        self.stopped |= stopped;
+        self.stopped
     }
 
     /// Whether all of these answer within this time.

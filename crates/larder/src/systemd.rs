@@ -20,13 +20,14 @@ use larder_server::{
 use listenfd::ListenFd;
 
 /// The variables that are about this process alone, not about those that it starts.
-pub(crate) const VARIABLES: [&str; 6] = [
+pub(crate) const VARIABLES: [&str; 7] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",
     "LISTEN_PID",
     "LISTEN_FDS",
     "LISTEN_FDNAMES",
+    crate::upgrade::VARIABLE,
 ];
 
 /// Tells the service manager a state, if there is one that listens.
@@ -100,13 +101,21 @@ fn socket(handed: &mut ListenFd, index: usize) -> io::Result<Option<InheritedSoc
 }
 
 /// The addresses of the sockets that are named like a face.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Named {
-    http: Vec<std::net::SocketAddr>,
-    https: Vec<std::net::SocketAddr>,
-    admin: Vec<std::net::SocketAddr>,
-    memcached: Vec<Listen>,
-    redis: Vec<Listen>,
+    pub(crate) http: Vec<std::net::SocketAddr>,
+    pub(crate) https: Vec<std::net::SocketAddr>,
+    pub(crate) admin: Vec<std::net::SocketAddr>,
+    pub(crate) memcached: Vec<Listen>,
+    pub(crate) redis: Vec<Listen>,
+}
+
+/// An address in one word: `127.0.0.1:80`, `/run/socket`.
+pub(crate) fn in_words(listen: &Listen) -> String {
+    match listen {
+        Listen::Tcp(address) => address.to_string(),
+        Listen::Unix { path, .. } => path.display().to_string(),
+    }
 }
 
 impl Named {
@@ -123,6 +132,21 @@ impl Named {
             }
             InheritedSocket::Udp(_) => return,
         };
+        self.enter(name, tcp, listen);
+    }
+
+    /// Notes an address in one word.
+    pub(crate) fn add(&mut self, name: &str, at: &str) {
+        match at.parse() {
+            Ok(address) => self.enter(name, Some(address), Listen::Tcp(address)),
+            Err(_) => {
+                let listen = Listen::Unix { path: at.into(), mode: 0o600 };
+                self.enter(name, None, listen);
+            }
+        }
+    }
+
+    fn enter(&mut self, name: &str, tcp: Option<std::net::SocketAddr>, listen: Listen) {
         match name {
             "http" => self.http.extend(tcp),
             "https" => self.https.extend(tcp),

@@ -40,6 +40,7 @@ pub use admin::{AdminView, Order, OrderKind};
 pub use net::{
     face_name::{FaceName, told},
     inherited::{Inherited, InheritedSocket},
+    link::Link,
     listen::Address,
 };
-pub use server::{ReloadError, Server, StartError};
+pub use server::{Beat, ReloadError, Server, StartError, Successor, succeed};

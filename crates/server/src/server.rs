@@ -2,10 +2,14 @@
 
 mod control;
 mod drain;
+mod error;
 mod fixed;
 mod memory;
 mod reload;
+mod snapshot;
 mod sockets;
+mod successor;
+mod upgrade;
 
 use std::{
     io,
@@ -19,10 +23,16 @@ use std::{
 use larder_store::{Cursor, Store};
 use tokio::sync::mpsc;
 
-pub use self::reload::ReloadError;
+pub use self::{
+    error::StartError,
+    reload::ReloadError,
+    successor::succeed,
+    upgrade::{Beat, Successor},
+};
 use self::{
     memory::{open_store, random},
-    sockets::{Sockets, Wanted, next, remove_files, wanted_admin},
+    sockets::{Kept, Sockets, Wanted, next, remove_files, wanted_admin},
+    successor::Given,
 };
 use crate::{
     access_log::Logger,
@@ -38,6 +48,7 @@ use crate::{
         conns::WorkerShared,
         face_name::{FaceName, told},
         inherited::Inherited,
+        link::Link,
         listen::Address,
     },
     redis, remote, request,
@@ -58,54 +69,6 @@ const LOOK: u64 = 1000;
 /// Places of the store looked at in a search for parts of collections that are gone, and the most
 /// searches at once.
 const REAP: (usize, usize) = (16 << 10, 16);
-
-/// The remedy for an address that cannot be used.
-fn hint(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::AddrInUse => "; another program listens there: end it, or take another port",
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 are for root and for who has CAP_NET_BIND_SERVICE: take one above, \
-             or give it that"
-        }
-        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
-        _ => "",
-    }
-}
-
-/// Reasons why a server could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// An address could not be listened on.
-    #[error("cannot listen on {address}: {source}{}", hint(source.kind()))]
-    Listen {
-        /// The address.
-        address: Address,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The store could not be made.
-    #[error("cannot set up {bytes} bytes of memory: {reason}")]
-    Memory {
-        /// The budget.
-        bytes: u64,
-        /// The error of the store.
-        reason: String,
-    },
-    /// The access log could not be opened.
-    #[error("cannot open the access log {path}: {source}")]
-    Log {
-        /// The file.
-        path: String,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
-    /// The step after the addresses were bound failed.
-    #[error("{0}")]
-    Bound(String),
-}
 
 /// The shared state of each face; None: it is not served.
 #[derive(Default)]
@@ -134,6 +97,12 @@ pub struct Server {
     /// The address in the settings for each of these.
     wanted: Vec<Wanted>,
     wanted_admin: Vec<(SocketAddr, bool)>,
+    /// Copies of all sockets, for a process that takes over.
+    kept: Vec<Kept>,
+    /// Another process has taken over.
+    handed_over: bool,
+    /// The thread that passes connections to it.
+    passing: Option<JoinHandle<Link>>,
     /// `memory` at the start, and the store's part of it: index and tables are made for it.
     memory: u64,
     budget: u64,
@@ -156,32 +125,58 @@ impl Server {
         mut inherited: Inherited,
         bound: impl FnOnce() -> Result<(), String>,
     ) -> Result<Server, StartError> {
-        let settings = Arc::new(settings);
-        let mut sockets = Sockets::bind(&settings, &mut inherited)?;
-        let addresses = std::mem::take(&mut sockets.addresses);
-        let started = bound()
-            .map_err(StartError::Bound)
-            .and_then(|()| Server::start_bound(settings, sockets, addresses.clone()));
-        match started {
-            Ok(mut server) => {
+        let before = inherited.take_before();
+        let started = Server::start_after(settings, &mut inherited, bound, before.as_ref());
+        match (started, before) {
+            (Ok(mut server), before) => {
                 server.inherited = inherited;
+                if let Some(link) = before {
+                    server.up(link).map_err(StartError::Before)?;
+                }
                 Ok(server)
             }
-            Err(error) => {
-                remove_files(&addresses, &inherited);
+            (Err(error), before) => {
+                if let Some(link) = before {
+                    link.refuse(&error.to_string());
+                }
                 Err(error)
             }
         }
+    }
+
+    fn start_after(
+        settings: Settings,
+        inherited: &mut Inherited,
+        bound: impl FnOnce() -> Result<(), String>,
+        before: Option<&Link>,
+    ) -> Result<Server, StartError> {
+        let settings = Arc::new(settings);
+        let mut sockets = Sockets::bind(&settings, inherited)?;
+        let addresses = std::mem::take(&mut sockets.addresses);
+        let given = || match before {
+            Some(link) => successor::ready(link).map_err(StartError::Before),
+            None => Ok(Given::default()),
+        };
+        let started = bound()
+            .map_err(StartError::Bound)
+            .and_then(|()| Server::start_bound(settings, sockets, addresses.clone(), given));
+        if started.is_err() {
+            remove_files(&addresses, inherited);
+        }
+        started
     }
 
     fn start_bound(
         settings: Arc<Settings>,
         mut sockets: Sockets,
         addresses: Vec<(FaceName, Address)>,
+        given: impl FnOnce() -> Result<Given, StartError>,
     ) -> Result<Server, StartError> {
-        let (store, clock, workers) =
-            (open_store(&settings)?, Clock::start(), settings.threads.max(1));
         let logger = open_log(&settings)?;
+        // From here on little can fail: the process before this one stands still.
+        let Given { memory, flush } = given()?;
+        let (store, clock, workers) =
+            (open_store(&settings, memory)?, Clock::start(), settings.threads.max(1));
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
         let faces = Faces::new(&settings, store, clock, workers, &logger, tracing)?;
         let apps = Arc::<Apps>::default();
@@ -212,10 +207,16 @@ impl Server {
             addresses,
             wanted: std::mem::take(&mut sockets.wanted),
             wanted_admin,
+            kept: std::mem::take(&mut sockets.kept),
+            handed_over: false,
+            passing: None,
             commands: Vec::new(),
             threads: Vec::new(),
         };
         server.note_https_port();
+        if let Some(shared) = server.faces.memcached.as_ref().filter(|_| flush != 0) {
+            shared.flush_at(flush);
+        }
         for number in 0..workers {
             server.start_worker(number, &mut sockets)?;
         }

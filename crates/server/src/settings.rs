@@ -40,9 +40,11 @@ mod publish;
 mod rate;
 mod remote;
 mod rules;
+mod snapshot;
 mod streams;
 mod tracing;
 mod tree;
+mod upgrade;
 
 pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
@@ -72,8 +74,10 @@ pub use rules::{
     AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
     Slicing,
 };
+pub use snapshot::SnapshotSettings;
 pub use tracing::TracingSettings;
 pub use tree::{Candidate, NamePattern, TreeSettings};
+pub use upgrade::UpgradeSettings;
 
 /// The whole configuration of a server.
 #[derive(Clone, Debug)]
@@ -104,6 +108,10 @@ pub struct Settings {
     pub identity: Option<Identity>,
     /// The path of the socket for commands of the same user and of root; None: there is none.
     pub control: Option<PathBuf>,
+    /// How another process takes over.
+    pub upgrade: UpgradeSettings,
+    /// The file that keeps what memory has between a stop and a start; None: there is none.
+    pub snapshot: Option<SnapshotSettings>,
     /// The disk tier; None: pages are in memory alone.
     pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.

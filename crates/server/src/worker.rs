@@ -8,7 +8,7 @@ use larder_metrics::Recorder;
 use larder_store::Store;
 use tokio::{
     runtime::LocalOptions,
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::{JoinHandle, spawn_local},
 };
 
@@ -21,6 +21,7 @@ use crate::{
         conns::{Conns, Group, WorkerShared},
         face_name::FaceName,
         listen::{Address, Listener},
+        passing::{Parcel, Passed},
         quic,
     },
     object::face::{Face, FaceAcceptor},
@@ -40,6 +41,17 @@ pub(crate) enum Command {
     Answer(oneshot::Sender<()>),
     /// Take no more connections for pages; those that are open end when they are idle.
     DrainPages,
+    /// Another process is about to take over: accept nothing more, and keep connections that come
+    /// to rest. Answered when the listeners are given up.
+    Yield(oneshot::Sender<()>),
+    /// It has taken over: connections at rest go there.
+    PassOn(std::sync::mpsc::Sender<Parcel>),
+    /// It has not: go on, with these listeners.
+    Resume(Relisten),
+    /// Take in a connection of the process before this one.
+    Adopt(Passed),
+    /// Carry out a purge that follows from a request to the process before this one.
+    Purge(Parcel),
     /// Stop accepting; end when the last connection has ended, or after this time.
     Drain(Duration),
 }
@@ -49,6 +61,8 @@ pub(crate) struct Relisten {
     pub(crate) listeners: Vec<(FaceName, Listener)>,
     /// Of memcached.
     pub(crate) udp: Vec<UdpSocket>,
+    /// Of HTTP/3, whose addresses change with the process alone.
+    pub(crate) quic: Vec<(UdpSocket, quic::Handover)>,
     pub(crate) closed: Vec<(FaceName, Address)>,
 }
 
@@ -113,6 +127,8 @@ struct Faces {
     memcached: Option<Rc<FaceAcceptor<memcache::Face>>>,
     redis: Option<Rc<FaceAcceptor<redis::Face>>>,
     accepting: Vec<Accepting>,
+    /// Endpoints of HTTP/3, and the way to end them.
+    quic: Vec<(JoinHandle<()>, Rc<Notify>)>,
 }
 
 /// The body of a worker thread. Returns when drained.
@@ -178,6 +194,14 @@ async fn serve(start: Start) -> io::Result<()> {
             Command::Answer(whom) => {
                 let _ = whom.send(());
             }
+            Command::Yield(done) => {
+                faces.give_way(&conns).await;
+                let _ = done.send(());
+            }
+            Command::PassOn(to) => conns.passing.pass(to),
+            Command::Resume(relisten) => faces.resume(relisten, &conns),
+            Command::Adopt(passed) => faces.adopt(passed),
+            Command::Purge(parcel) => faces.purge(parcel),
             Command::DrainPages => faces.drain_pages(&conns),
             Command::Drain(within) => {
                 patience = within;
@@ -232,10 +256,16 @@ impl Faces {
         self.http = Some(worker.clone());
         self.listen_all(FaceName::Http, listeners, conns)?;
         self.listen_all(FaceName::Https, tls_listeners, conns)?;
+        self.open_quic(quic)
+    }
+
+    fn open_quic(&mut self, quic: Vec<(UdpSocket, quic::Handover)>) -> io::Result<()> {
+        let Some(worker) = &self.http else { return Ok(()) };
         for (socket, handover) in quic {
             // It goes on while the worker drains: its connections have no tasks of their own.
-            let service = http::h3::Http3(worker.clone());
-            spawn_local(quic::Endpoint::new(socket, handover, service)?.run());
+            let (service, stop) = (http::h3::Http3(worker.clone()), Rc::<Notify>::default());
+            let endpoint = quic::Endpoint::new(socket, handover, service)?;
+            self.quic.push((spawn_local(endpoint.run(stop.clone())), stop));
         }
         Ok(())
     }
@@ -250,6 +280,61 @@ impl Faces {
         if !conns.draining(Group::Pages) {
             conns.start_drain(Group::Pages);
         }
+    }
+
+    /// Another process is about to take over.
+    async fn give_way(&mut self, conns: &Conns) {
+        self.give_up_listeners().await;
+        conns.passing.keep();
+        conns.start_drain(Group::Objects);
+        conns.wake_all();
+    }
+
+    /// It has not.
+    fn resume(&mut self, relisten: Relisten, conns: &Rc<Conns>) {
+        conns.stop_drain(Group::Objects);
+        let kept = conns.passing.stay();
+        self.relisten(relisten, conns);
+        kept.into_iter().for_each(|passed| self.adopt(passed));
+    }
+
+    /// Closes all listeners, which other processes have too: what waits in them is theirs.
+    async fn give_up_listeners(&mut self) {
+        for accepting in self.accepting.drain(..) {
+            accepting.task.abort();
+            let _ = accepting.task.await;
+        }
+        for (endpoint, stop) in self.quic.drain(..) {
+            stop.notify_one();
+            let _ = endpoint.await;
+        }
+    }
+
+    /// Takes in a connection of another process. One of a face that is not served is closed.
+    fn adopt(&self, passed: Passed) {
+        match (passed.face, &self.http, &self.memcached, &self.redis) {
+            (FaceName::Http, Some(http), ..) => http.adopt(passed),
+            (FaceName::Memcached, _, Some(face), _) => {
+                spawn_local(face.clone().adopt(passed));
+            }
+            (FaceName::Redis, _, _, Some(face)) => {
+                spawn_local(face.clone().adopt(passed));
+            }
+            _ => {}
+        }
+    }
+
+    fn purge(&self, parcel: Parcel) {
+        let Some(http) = &self.http else { return };
+        let pages = http.pages.clone();
+        spawn_local(async move {
+            let purger = pages.purger(false);
+            match parcel {
+                Parcel::Keys(keys) => drop(purger.page(&keys).await),
+                Parcel::Tags(site, tags) => drop(purger.tags(&site, &tags).await),
+                Parcel::Connection(_) => {}
+            }
+        });
     }
 
     fn listen_all(
@@ -292,6 +377,9 @@ impl Faces {
             if let Err(error) = self.listen(face, listener, conns) {
                 eprintln!("larder: a thread cannot listen: {error}");
             }
+        }
+        if let Err(error) = self.open_quic(relisten.quic) {
+            eprintln!("larder: a thread cannot listen: {error}");
         }
         if let Some(memcached) = &self.memcached {
             let face = memcached.face().clone();

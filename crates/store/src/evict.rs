@@ -72,7 +72,7 @@ enum Settled {
 
 impl Store {
     /// Free segments reserved for copying survivors.
-    fn reserve(&self) -> usize {
+    pub(crate) fn reserve(&self) -> usize {
         1 + 2 * self.sets
     }
 
@@ -161,6 +161,8 @@ impl Store {
     /// Removes all entries of one segment except those read more than `pressure` times. False if no
     /// segment can be emptied.
     fn evict(&self, pressure: u32, from: From, now: Ms) -> bool {
+        // A segment that is being emptied is in no queue: it is not given away meanwhile.
+        let _here = self.leaving.read_recursive();
         self.close_old();
         let (From::Any(group) | From::Only(group, _)) = from;
         let victim = self.victim(from).or_else(|| {

@@ -194,7 +194,7 @@ impl<'s> Fill<'s> {
             Some(bytes) => Home::Run(self.run(staging::units_for(segments, bytes))?),
             None => Home::Segment(
                 self.store().take_segment(
-                    Kind::Chain,
+                    staging::KIND,
                     self.store().shares.of(self.ns),
                     self.now,
                 )?,
@@ -372,6 +372,8 @@ impl<'s> Fill<'s> {
         // A large value makes room below its group's ceiling before it is linked: older entries go
         // first.
         store.enforce(group, if plan.middle.is_empty() { 0 } else { bytes }, request.now)?;
+        // Until they are linked or taken back, nobody else knows whose whole segments they are.
+        let here = store.leaving.read_recursive();
         let mut space = store.space(prior.queue, group, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
         let version = draft.write(&store.segments, &mut space, request.now, &plan.head);
@@ -379,7 +381,9 @@ impl<'s> Fill<'s> {
         let result = store.link(request, &Written { draft: &draft, size, version }, space);
         if result.is_err() {
             self.hand_over(&plan.middle, prior.queue, false);
-        } else if !plan.middle.is_empty() {
+        }
+        drop(here);
+        if result.is_ok() && !plan.middle.is_empty() {
             // Other threads may have done the same at once. Memory that cannot be freed now is
             // freed later.
             let _ = store.enforce(group, 0, request.now);
@@ -395,6 +399,10 @@ impl<'s> Fill<'s> {
         for piece in self.shared.pieces.write().iter_mut() {
             if let Home::Segment(segment, belongs) = &mut piece.home {
                 *belongs = given && middle.contains(segment);
+                if middle.contains(segment) {
+                    let kind = if given { Kind::Chain } else { staging::KIND };
+                    self.store().segments.set_kind(*segment, kind);
+                }
             }
         }
         let change = middle.len() as isize;

@@ -9,6 +9,7 @@
 
 use crate::hash::Hash;
 use crate::segment::Kind;
+use crate::succession::{Image, Saved};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const WAYS: u64 = 15;
@@ -74,6 +75,25 @@ impl Ghost {
         line[0].store(((at + 1) % WAYS) as u32, Ordering::Relaxed);
         line[1 + (at % WAYS) as usize]
             .store(print | main << 8 | self.time(main), Ordering::Relaxed);
+    }
+
+    pub(crate) fn save(&self, out: &mut Image) {
+        out.list(self.dropped.iter().map(|bytes| bytes.load(Ordering::Relaxed)));
+        let words = self.lines.iter().flatten().map(|word| word.load(Ordering::Relaxed));
+        out.words(words);
+    }
+
+    pub(crate) fn load(&self, from: &mut Saved<'_>) -> Option<()> {
+        for (to, bytes) in self.dropped.iter().zip(from.list()?) {
+            to.store(bytes, Ordering::Relaxed);
+        }
+        let words = from.words()?;
+        if words.len() != self.lines.len() * 16 {
+            return None;
+        }
+        let to = self.lines.iter().flatten();
+        to.zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        Some(())
     }
 
     /// Was it dropped lately? Forgets it.

@@ -21,6 +21,7 @@
 mod ahead;
 mod growth;
 mod layout;
+mod succession;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use crate::segment::{LOC_BITS, Loc, Segments};
 use layout::{TAG_BITS, grown, home, pack, place_in, unpack};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use succession::LockedIndex;
 
 const OVERFLOW: u64 = 1 << 63;
 /// The tag in a slot.
@@ -65,7 +67,8 @@ pub(crate) struct Index {
     stripe_bits: u32,
     /// Buckets of one stripe in one page, as a power of two.
     local_bits: u32,
-    /// Segment + 1 of each page.
+    /// Segment of each page; that of the first where there is none yet, so that a reader that is
+    /// late finds memory that it may read.
     pages: Box<[AtomicU32]>,
     installing: Mutex<usize>,
 }
@@ -153,18 +156,16 @@ impl Index {
     pub(crate) fn new(segments: &Segments, first: u32) -> Index {
         let stripe_bits = if segments.size() > 1 << 18 { 8 } else { 6 };
         let local_bits = segments.size().ilog2() - BUCKET.ilog2() - stripe_bits;
-        let index = Index {
+        Index {
             layouts: (0..1 << stripe_bits)
                 .map(|_| AtomicU64::new(pack(1 << local_bits, IDLE)))
                 .collect(),
             counts: (0..1 << stripe_bits).map(|_| Count::default()).collect(),
             stripe_bits,
             local_bits,
-            pages: (0..segments.count()).map(|_| AtomicU32::new(0)).collect(),
+            pages: (0..segments.count()).map(|_| AtomicU32::new(first)).collect(),
             installing: Mutex::new(1),
-        };
-        index.pages[0].store(first + 1, Ordering::Release);
-        index
+        }
     }
 
     fn split(&self, hash: Hash) -> (usize, u64) {
@@ -189,7 +190,7 @@ impl Index {
 
     #[inline]
     fn bucket_at(&self, segments: &Segments, stripe: usize, bucket: usize) -> usize {
-        let page = self.pages[bucket >> self.local_bits].load(Ordering::Acquire) - 1;
+        let page = self.pages[bucket >> self.local_bits].load(Ordering::Acquire);
         let within = stripe << self.local_bits | (bucket & ((1 << self.local_bits) - 1));
         segments.start(page) + within * BUCKET
     }
@@ -303,7 +304,7 @@ impl Index {
             return false;
         }
         segments.zero(segment);
-        self.pages[*installed].store(segment + 1, Ordering::Release);
+        self.pages[*installed].store(segment, Ordering::Release);
         *installed += 1;
         true
     }

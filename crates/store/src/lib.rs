@@ -18,6 +18,8 @@
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
 //! | `observe.rs` | callbacks for evicted and expired entries |
+//! | `succession.rs` | the memory with all entries given to another process |
+//! | `snapshot.rs` | the same for a file, and back |
 //! | `handover.rs` | evicted entries for a caller that keeps them elsewhere |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
@@ -96,11 +98,15 @@ mod segment;
 #[cfg(not(loom))]
 mod shares;
 #[cfg(not(loom))]
+mod snapshot;
+#[cfg(not(loom))]
 mod staging;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod store;
+#[cfg(not(loom))]
+mod succession;
 #[cfg(not(loom))]
 mod sweep;
 #[cfg(not(loom))]
@@ -131,7 +137,11 @@ pub use over::Over;
 #[cfg(not(loom))]
 pub use parts::Owner;
 #[cfg(not(loom))]
+pub use snapshot::Snapshot;
+#[cfg(not(loom))]
 pub use store::Store;
+#[cfg(not(loom))]
+pub use succession::GiveError;
 #[cfg(not(loom))]
 pub use tags::Tagged;
 pub use types::*;

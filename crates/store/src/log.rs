@@ -107,6 +107,11 @@ impl Log {
         }
     }
 
+    /// Seals the open segment of a log that the caller has locked.
+    pub(crate) fn close_locked(open: &mut Open, segments: &Segments, sealed: &mut dyn FnMut(u32)) {
+        seal(open, segments, sealed);
+    }
+
     /// Seals the open segment, so that records stored later have a higher serial.
     pub(crate) fn close(&self, segments: &Segments, sealed: &mut dyn FnMut(u32)) {
         seal(&mut self.open.lock(), segments, sealed);

@@ -6,17 +6,45 @@
 //! be used at any time.
 
 use std::io;
+#[cfg(not(miri))]
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+#[cfg(not(miri))]
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A cache line of index slots.
 pub(crate) type Bucket = [AtomicU64; 8];
 
+/// Size of a huge page.
+#[cfg(not(miri))]
+const HUGE: usize = 2 << 20;
+/// Huge pages that the system refuses before it is asked no more.
+#[cfg(not(miri))]
+const REFUSALS: usize = 16;
+
 /// Anonymous memory, mapped once.
 #[derive(Debug)]
 pub(crate) struct Map {
     base: NonNull<u8>,
+    /// Bytes of segments.
     len: usize,
+    /// Bytes behind them.
+    more: usize,
+    #[cfg(not(miri))]
+    shared: Option<Shared>,
+}
+
+/// Memory that has a descriptor, by which another process can map it.
+#[cfg(not(miri))]
+#[derive(Debug)]
+struct Shared {
+    memory: OwnedFd,
+    /// The address range in which the mapping lies, so that it begins at a huge page.
+    range: (NonNull<u8>, usize),
+    /// For each huge page whether the system was asked for it.
+    asked: Box<[AtomicBool]>,
+    refused: AtomicUsize,
 }
 
 // SAFETY: the mapping is plain memory owned by this value; the functions that hand out access to it
@@ -38,14 +66,91 @@ impl Map {
         // is no error.
         let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Map { base, len })
+        Ok(Map { base, len, more: 0, shared: None })
     }
+
+    /// New memory with a descriptor, `more` bytes behind the segments.
+    #[cfg(not(miri))]
+    pub(crate) fn open_shared(len: usize, more: usize) -> io::Result<Map> {
+        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+        let memory = memfd_create("larder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&memory, (len + more) as u64)?;
+        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW)?;
+        Map::attach(memory, len, more)
+    }
+
+    /// The memory of another process.
+    #[cfg(not(miri))]
+    pub(crate) fn attach(memory: OwnedFd, len: usize, more: usize) -> io::Result<Map> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+        if rustix::fs::fstat(&memory)?.st_size as usize != len + more {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let all = len + more + HUGE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address the kernel picks aliases nothing.
+        let range =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), all, ProtFlags::empty(), flags) }?;
+        let base = range.map_addr(|at| at.next_multiple_of(HUGE));
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: within the range just mapped, which nobody uses yet.
+        let mapped = unsafe { mmap(base, len + more, access, flags, &memory, 0) };
+        let range = (NonNull::new(range.cast()).ok_or(io::ErrorKind::OutOfMemory)?, all);
+        let asked = (0..len.div_ceil(HUGE)).map(|_| AtomicBool::new(false)).collect();
+        let shared = Shared { memory, range, asked, refused: AtomicUsize::new(0) };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // From here on the range is given back by `drop`.
+        let map = Map { base, len, more, shared: Some(shared) };
+        mapped?;
+        // SAFETY: the mapping just made; the advice changes speed only.
+        let _ = unsafe { madvise(map.base.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        Ok(map)
+    }
+
+    /// The descriptor by which another process can map it.
+    #[cfg(not(miri))]
+    pub(crate) fn memory(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.as_ref().map(|shared| shared.memory.as_fd())
+    }
+
+    /// Start of the bytes behind the segments, aligned as these are.
+    pub(crate) fn behind(&self) -> NonNull<u8> {
+        // SAFETY: `len` bytes from the base are still in the mapping, or its end.
+        unsafe { self.base.add(self.len) }
+    }
+
+    /// Asks the system for huge pages for a range, once. Without them the same memory costs more
+    /// misses of the address cache; for private memory it does this by itself.
+    #[cfg(not(miri))]
+    pub(crate) fn widen(&self, at: usize, len: usize) {
+        let Some(shared) = &self.shared else { return };
+        for page in at / HUGE..(at + len).div_ceil(HUGE) {
+            let start = page * HUGE;
+            let whole =
+                start + HUGE <= self.len && shared.refused.load(Ordering::Relaxed) < REFUSALS;
+            if !whole || shared.asked[page].swap(true, Ordering::Relaxed) {
+                continue;
+            }
+            // A page of it has to be there. It may be anybody's: the load is atomic.
+            let _ = self.word(at.max(start)).load(Ordering::Relaxed);
+            // SAFETY: the range lies in the mapping; its bytes stay what they are.
+            let done =
+                unsafe { libc::madvise(self.range(start, HUGE).cast(), HUGE, libc::MADV_COLLAPSE) };
+            if done != 0 {
+                shared.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[cfg(miri)]
+    pub(crate) fn widen(&self, _: usize, _: usize) {}
 
     #[cfg(miri)]
     pub(crate) fn open(len: usize) -> io::Result<Map> {
         // SAFETY: the layout has a size above zero.
         let base = unsafe { std::alloc::alloc_zeroed(Map::layout(len)) };
-        Ok(Map { base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?, len })
+        Ok(Map { base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?, len, more: 0 })
     }
 
     #[cfg(miri)]
@@ -124,11 +229,16 @@ impl Map {
     /// As for [`Map::write`].
     pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
         let start = self.range(at, len);
-        // SAFETY: in range; the rest is the caller's promise. Pages of private memory read as
-        // zeroes afterwards.
+        // SAFETY: in range; the rest is the caller's promise. The pages read as zeroes afterwards.
         #[cfg(not(miri))]
         unsafe {
-            let _ = rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxDontNeed);
+            use rustix::mm::Advice;
+            let shared = self.shared.as_ref();
+            let advice = shared.map_or(Advice::LinuxDontNeed, |_| Advice::LinuxRemove);
+            let _ = rustix::mm::madvise(start.cast(), len, advice);
+            let pages =
+                shared.into_iter().flat_map(|s| &s.asked[at / HUGE..(at + len).div_ceil(HUGE)]);
+            pages.for_each(|page| page.store(false, Ordering::Relaxed));
         }
         #[cfg(miri)]
         let _ = start;
@@ -146,13 +256,17 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `open` with this length, and nothing borrowed from it
+        // SAFETY: the mapping was made with this length, and nothing borrowed from it
         // outlives it.
         #[cfg(not(miri))]
         unsafe {
             // An error would mean a wrong range, which cannot happen; a destructor cannot report
             // it.
-            let _ = rustix::mm::munmap(self.base.as_ptr().cast(), self.len);
+            let (base, len) = match &self.shared {
+                Some(shared) => shared.range,
+                None => (self.base, self.len + self.more),
+            };
+            let _ = rustix::mm::munmap(base.as_ptr().cast(), len);
         }
         // SAFETY: allocated in `open` with this layout.
         #[cfg(miri)]

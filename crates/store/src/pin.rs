@@ -11,6 +11,7 @@
 //! A pin remembers its row, so that it may be dropped on any thread.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, thread_number};
+use std::ptr::NonNull;
 
 /// The slot's location and tag bits (all but the overflow flag, see `index.rs`).
 pub const SLOT: u64 = !(1 << 63);
@@ -22,12 +23,52 @@ const LINE: usize = 32;
 #[derive(Debug)]
 struct Line([AtomicU32; LINE]);
 
+/// Lines of counters, on the heap or in a mapping that outlives them.
+#[derive(Debug)]
+struct Lines {
+    lines: NonNull<[Line]>,
+    own: bool,
+}
+
+// SAFETY: counters are atomics, and may be used by any thread.
+unsafe impl Send for Lines {}
+// SAFETY: as above.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    fn own(lines: Box<[Line]>) -> Lines {
+        // SAFETY: a box is never null.
+        Lines { lines: unsafe { NonNull::new_unchecked(Box::into_raw(lines)) }, own: true }
+    }
+}
+
+impl std::ops::Deref for Lines {
+    type Target = [Line];
+
+    #[inline]
+    fn deref(&self) -> &[Line] {
+        // SAFETY: they live as long as this value (`own`, or the promise of `PinTable::mapped`).
+        unsafe { self.lines.as_ref() }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if self.own {
+            // SAFETY: made from a box in `own`, and given back once.
+            drop(unsafe { Box::from_raw(self.lines.as_ptr()) });
+        }
+    }
+}
+
 /// Counters of all threads for all segments.
 #[derive(Debug)]
 pub struct PinTable {
-    lines: Box<[Line]>,
+    lines: Lines,
     lines_per_row: usize,
     rows: usize,
+    /// Counters of another process that has the same memory.
+    other: Option<Lines>,
 }
 
 /// Keeps a segment from being reused until dropped.
@@ -42,7 +83,39 @@ impl PinTable {
         let rows = rows(threads);
         let lines_per_row = segments.div_ceil(LINE);
         let line = |_| Line(std::array::from_fn(|_| AtomicU32::new(0)));
-        PinTable { lines: (0..rows * lines_per_row).map(line).collect(), lines_per_row, rows }
+        let lines = Lines::own((0..rows * lines_per_row).map(line).collect());
+        PinTable { lines, lines_per_row, rows, other: None }
+    }
+
+    /// A table in memory that two processes share, each with a half of `memory`, whose length is
+    /// twice [`PinTable::size`]. `second`: this process has the second half.
+    ///
+    /// # Safety
+    /// The memory is aligned to 128 bytes, zero at first, used for nothing else, and outlives the
+    /// table.
+    #[cfg(not(loom))]
+    pub(crate) unsafe fn mapped(
+        memory: NonNull<u8>,
+        segments: usize,
+        threads: usize,
+        second: bool,
+    ) -> PinTable {
+        let (rows, lines_per_row) = (rows(threads), segments.div_ceil(LINE));
+        let half = |n: usize| {
+            let number = rows * lines_per_row;
+            // SAFETY: within the memory, by the caller's promise.
+            let start = unsafe { memory.cast::<Line>().add(n * number) };
+            Lines { lines: NonNull::slice_from_raw_parts(start, number), own: false }
+        };
+        let (own, other) = (half(usize::from(second)), half(usize::from(!second)));
+        PinTable { lines: own, lines_per_row, rows, other: Some(other) }
+    }
+
+    /// The other process has ended: what it had pinned is free.
+    #[cfg(not(loom))]
+    pub(crate) fn clear_other(&self) {
+        let lines = self.other.iter().flat_map(|other| other.iter());
+        lines.flat_map(|line| &line.0).for_each(|counter| counter.store(0, Ordering::SeqCst));
     }
 
     /// Size of a table, in bytes.
@@ -96,7 +169,12 @@ impl PinTable {
     /// "no" then stays true, and all accesses of readers happened before it.
     pub fn pinned(&self, segment: u32) -> bool {
         fence(Ordering::SeqCst);
-        (0..self.rows).any(|row| self.counter(row, segment).load(Ordering::SeqCst) != 0)
+        let at = |lines: &[Line], row: usize| {
+            let s = segment as usize;
+            lines[row * self.lines_per_row + s / LINE].0[s % LINE].load(Ordering::SeqCst) != 0
+        };
+        (0..self.rows).any(|row| at(&self.lines, row))
+            || self.other.as_ref().is_some_and(|other| (0..self.rows).any(|row| at(other, row)))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::hash::Hash;
 use crate::segment::Kind;
 use crate::shares::GROUPS;
 use crate::store::Store;
+use crate::succession::{Image, Saved};
 use crate::types::Policy;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
@@ -63,6 +64,20 @@ pub(crate) struct Learnt {
 impl Learnt {
     pub(crate) fn new() -> Learnt {
         Learnt { small: AtomicUsize::new(SMALL), mean: Default::default() }
+    }
+
+    pub(crate) fn save(&self, out: &mut Image) {
+        out.put(self.small.load(Relaxed) as u64);
+        out.list(self.mean.iter().map(|mean| mean.load(Relaxed) as u64));
+    }
+
+    pub(crate) fn load(&self, from: &mut Saved<'_>) -> Option<()> {
+        let small = usize::try_from(from.take()?).ok()?;
+        self.small.store(small.clamp(SMALL_LEAST, SMALL_MOST), Relaxed);
+        for (to, mean) in self.mean.iter().zip(from.list()?) {
+            to.store(usize::try_from(mean).ok()?, Relaxed);
+        }
+        Some(())
     }
 
     /// Counts a stored entry of `bytes`. Samples one in sixteen, so that writers seldom write this
@@ -139,6 +154,47 @@ impl Queues {
     pub(crate) fn chained(&mut self, kind: Kind, group: usize, change: isize) {
         let count = &mut self.chained[group][usize::from(kind == Kind::Main)];
         *count = count.saturating_add_signed(change);
+    }
+
+    /// All segments, with their rows.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = u32> {
+        self.small.iter().chain(&self.main).flatten().copied()
+    }
+
+    /// All segments with their queues and rows.
+    pub(crate) fn with_rows(&self) -> impl Iterator<Item = (Kind, usize, u32)> {
+        let of = |kind, queue: &'_ [VecDeque<u32>]| {
+            let rows = queue.iter().enumerate();
+            let each = rows.flat_map(move |(row, all)| all.iter().map(move |s| (kind, row, *s)));
+            each.collect::<Vec<_>>()
+        };
+        of(Kind::Small, &self.small).into_iter().chain(of(Kind::Main, &self.main))
+    }
+
+    pub(crate) fn save(&self, out: &mut Image) {
+        let rows = self.small.iter().chain(&self.main);
+        rows.for_each(|row| out.list(row.iter().map(|segment| u64::from(*segment))));
+        out.list(self.chained.iter().flatten().map(|number| *number as u64));
+    }
+
+    pub(crate) fn load(&mut self, from: &mut Saved<'_>, segments: usize) -> Option<()> {
+        for row in self.small.iter_mut().chain(&mut self.main) {
+            row.clear();
+            for segment in from.list()? {
+                row.push_back(u32::try_from(segment).ok().filter(|s| (*s as usize) < segments)?);
+            }
+        }
+        let chained = from.list()?;
+        for (to, number) in self.chained.iter_mut().flatten().zip(chained) {
+            *to = usize::try_from(number).ok()?;
+        }
+        Some(())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.small.iter_mut().chain(&mut self.main).for_each(VecDeque::clear);
+        self.chained = Default::default();
+        self.leaving.clear();
     }
 
     /// Live bytes of a group's victims that are being emptied.

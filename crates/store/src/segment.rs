@@ -9,10 +9,12 @@
 //! | Chain   | a middle piece of one large value        | the value is removed                                   |
 //! | Small, Main | records; open, then sealed           | evicted or compacted                                   |
 //! | Limbo   | bytes nobody finds but readers still hold | the last of these readers leaves                       |
+//! | Given   | bytes of another process that has the same memory (`succession.rs`) | that process ends            |
 
 use crate::map::Map;
 use crate::pin::PinTable;
-use parking_lot::Mutex;
+use crate::succession::{Image, Saved};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -29,9 +31,10 @@ pub(crate) enum Kind {
     Small,
     Main,
     Limbo,
+    Given,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Free,
     Kind::Index,
     Kind::Tags,
@@ -40,6 +43,7 @@ const KINDS: [Kind; 8] = [
     Kind::Small,
     Kind::Main,
     Kind::Limbo,
+    Kind::Given,
 ];
 
 /// A place in the mapping: segment and offset in units of four bytes. 39 bits.
@@ -147,6 +151,8 @@ pub(crate) struct Segments {
     pool: Mutex<Pool>,
     serial: AtomicU64,
     kinds: [AtomicU32; KINDS.len()],
+    /// Those that a predecessor keeps until it ends.
+    predecessors: Mutex<Vec<u32>>,
 }
 
 /// Bookkeeping per segment without pins, in bytes: tables, pool, queues, the index's directory.
@@ -176,6 +182,7 @@ impl Segments {
             pool: Mutex::new(pool),
             serial: AtomicU64::new(1),
             kinds,
+            predecessors: Mutex::default(),
         }
     }
 
@@ -254,6 +261,7 @@ impl Segments {
         let segment = pool.free.pop()?;
         drop(pool);
         self.set_kind(segment, kind);
+        self.map.widen(self.start(segment), self.size());
         Some(segment)
     }
 
@@ -361,6 +369,92 @@ impl Segments {
     /// Marks a victim that is being emptied: no new walker may start.
     pub(crate) fn unseal(&self, segment: u32) {
         self.heat(segment).phase.fetch_and(!1, Ordering::SeqCst);
+    }
+}
+
+/// The pool while no segment changes hands.
+pub(crate) struct LockedPool<'a>(MutexGuard<'a, Pool>);
+
+impl Segments {
+    /// Locks the pool.
+    pub(crate) fn lock(&self) -> LockedPool<'_> {
+        LockedPool(self.pool.lock())
+    }
+
+    /// Gives away those that `given` names, and the free ones; `kept` are free from now on.
+    pub(crate) fn give(&self, pool: &mut LockedPool<'_>, given: &[bool], kept: &[u32]) {
+        pool.0.free.clear();
+        for segment in 0..self.count() as u32 {
+            if given[segment as usize] {
+                self.unseal(segment);
+                self.set_kind(segment, Kind::Given);
+            }
+        }
+        for segment in kept {
+            self.set_kind(*segment, Kind::Free);
+            pool.0.free.push(*segment);
+        }
+    }
+
+    /// The free segments.
+    pub(crate) fn free<'a>(&self, pool: &'a LockedPool<'_>) -> &'a [u32] {
+        &pool.0.free
+    }
+
+    pub(crate) fn save(&self, out: &mut Image, given: &[bool]) {
+        out.put(self.next_serial());
+        for (segment, (meta, heat)) in self.meta.iter().zip(&self.heat).enumerate() {
+            let kind = if given[segment] { self.kind(segment as u32) } else { Kind::Given };
+            out.put(kind as u64);
+            let both = [&meta.serial, &meta.base, &heat.phase, &heat.expiry, &heat.progress];
+            both.iter().for_each(|word| out.put(word.load(Ordering::Relaxed)));
+            let three = [&heat.chained, &heat.filled, &heat.records];
+            three.iter().for_each(|word| out.put(u64::from(word.load(Ordering::Relaxed))));
+        }
+    }
+
+    /// Takes over what [`Segments::save`] wrote; nothing else uses them yet.
+    pub(crate) fn load(&self, from: &mut Saved<'_>) -> Option<()> {
+        let serial = from.take()?;
+        let (mut pool, mut predecessors) = (self.pool.lock(), self.predecessors.lock());
+        pool.free.clear();
+        for (segment, (meta, heat)) in self.meta.iter().zip(&self.heat).enumerate() {
+            let segment = segment as u32;
+            let kind = *KINDS.get(usize::try_from(from.take()?).ok()?)?;
+            let both = [&meta.serial, &meta.base, &heat.phase, &heat.expiry, &heat.progress];
+            for word in both {
+                word.store(from.take()?, Ordering::Relaxed);
+            }
+            for word in [&heat.chained, &heat.filled, &heat.records] {
+                word.store(u32::try_from(from.take()?).ok()?, Ordering::Relaxed);
+            }
+            match kind {
+                Kind::Free => pool.free.push(segment),
+                Kind::Given => predecessors.push(segment),
+                Kind::Staging | Kind::Limbo => return None,
+                _ => {}
+            }
+            self.set_kind(segment, kind);
+        }
+        self.serial.store(serial, Ordering::Relaxed);
+        Some(())
+    }
+
+    /// Sets the bytes of linked records of a sealed segment, and the middle pieces of these. Nobody
+    /// else uses it.
+    pub(crate) fn recount(&self, segment: u32, live: usize, chained: usize) {
+        let heat = self.heat(segment);
+        let released = heat.progress.load(Ordering::Relaxed) >> 32 << 32;
+        heat.progress.store(released | live as u64, Ordering::Relaxed);
+        heat.chained.store(chained as u32, Ordering::Relaxed);
+    }
+
+    /// The predecessor has ended: what it kept is free.
+    pub(crate) fn predecessor_ended(&self) {
+        self.pins.clear_other();
+        for segment in std::mem::take(&mut *self.predecessors.lock()) {
+            self.release(segment, segment);
+        }
     }
 }
 

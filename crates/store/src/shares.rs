@@ -14,6 +14,7 @@
 //! Without shares there is one group, and nothing is counted here. With them, each thread counts in
 //! its own line; the sums are taken when a segment is needed.
 
+use crate::succession::{Image, Saved};
 use crate::sync::count;
 use crate::types::{MAX_SHARES, NAMESPACES, Namespace, OpenError, Share};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -89,6 +90,35 @@ impl Shares {
 
     pub(crate) fn size(shares: &[Share], threads: usize) -> usize {
         if shares.is_empty() { 0 } else { rows(threads) * size_of::<Row>() }
+    }
+
+    pub(crate) fn save(&self, out: &mut Image) {
+        out.list(self.group.iter().map(|group| u64::from(*group)));
+        let sum = |group: usize| {
+            self.rows.iter().fold(0u64, |sum, row| sum.wrapping_add(row.0[group].load(Relaxed)))
+        };
+        out.list((0..GROUPS).map(sum));
+    }
+
+    /// `None`: the groups are others.
+    pub(crate) fn load(&self, from: &mut Saved<'_>) -> Option<()> {
+        let groups = from.list()?;
+        if !self.group.iter().map(|group| u64::from(*group)).eq(groups) {
+            return None;
+        }
+        let sums = from.list()?;
+        if let Some(row) = self.rows.last() {
+            row.0.iter().zip(sums).for_each(|(to, sum)| to.store(sum, Relaxed));
+        }
+        Some(())
+    }
+
+    /// No record is left.
+    pub(crate) fn clear(&self) {
+        for group in 0..GROUPS {
+            let bytes = self.bytes(group) as u64;
+            count(&self.rows, |row| &row.0[group], bytes.wrapping_neg());
+        }
     }
 
     pub(crate) fn groups(&self) -> usize {

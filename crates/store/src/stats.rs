@@ -1,6 +1,7 @@
 //! Counters: a row per thread, so that counting writes no line that others write; summed on
 //! reading.
 
+use crate::succession::{Image, Saved};
 use crate::sync::count;
 use crate::types::{Ms, NAMESPACES, Namespace, NamespaceStats};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +71,39 @@ impl Stats {
 
     pub(crate) fn evicted(&self, ns: Namespace, age: Ms) {
         self.evicted_age[usize::from(ns.0)].store(age, Ordering::Relaxed);
+    }
+
+    fn sums(&self) -> impl Iterator<Item = u64> {
+        (0..NAMESPACES * COUNTS).map(|n| {
+            let of = |row: &Row| row.0[n / COUNTS][n % COUNTS].load(Ordering::Relaxed);
+            self.rows.iter().map(of).fold(0, u64::wrapping_add)
+        })
+    }
+
+    pub(crate) fn save(&self, out: &mut Image) {
+        out.list(self.sums());
+        out.list(self.evicted_age.iter().map(|age| age.load(Ordering::Relaxed)));
+    }
+
+    pub(crate) fn load(&self, from: &mut Saved<'_>) -> Option<()> {
+        // Of the row that many threads may change at once.
+        let row = self.rows.last()?;
+        for (to, sum) in row.0.iter().flatten().zip(from.list()?) {
+            to.fetch_add(sum, Ordering::Relaxed);
+        }
+        for (to, age) in self.evicted_age.iter().zip(from.list()?) {
+            to.store(age, Ordering::Relaxed);
+        }
+        Some(())
+    }
+
+    /// No entry is left.
+    pub(crate) fn clear_items(&self) {
+        for number in 0..NAMESPACES as u8 {
+            let (ns, now) = (Namespace(number), self.read(Namespace(number)));
+            self.sub(ns, Count::Items, now.items);
+            self.sub(ns, Count::Bytes, now.bytes);
+        }
     }
 
     pub(crate) fn read(&self, ns: Namespace) -> NamespaceStats {

@@ -20,11 +20,12 @@ use crate::segment::{Kind, Loc, PER_SEGMENT, Segments, segment_shift};
 use crate::shares::Shares;
 use crate::staging::Staging;
 use crate::stats::{Count, Stats};
+use crate::succession::Succession;
 use crate::tags::Tags;
 use crate::types::{
     MAX_KEY, Ms, NAMESPACES, Namespace, NamespaceStats, OpenError, Options, PutError, Totals,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const LEAST: usize = 8 << 20;
@@ -54,9 +55,9 @@ pub struct Store {
     pub(crate) tags: Tags,
     pub(crate) staging: Staging,
     /// Per namespace: entries with a lower serial are flushed.
-    flushed: [AtomicU64; NAMESPACES],
+    pub(crate) flushed: [AtomicU64; NAMESPACES],
     /// The value of [`NamespaceStats::flushed`] when all entries of the last flush are swept.
-    flushing: [AtomicU64; NAMESPACES],
+    pub(crate) flushing: [AtomicU64; NAMESPACES],
     /// Position where the next sweep continues.
     pub(crate) swept: AtomicU64,
     pub(crate) observer: Observer,
@@ -65,6 +66,9 @@ pub struct Store {
     /// Their number.
     pub(crate) withheld_segments: AtomicUsize,
     pub(crate) receiver: Receiver,
+    /// Held for reading while a segment is in no list that says whose it is.
+    pub(crate) leaving: RwLock<()>,
+    pub(crate) succession: Succession,
     bookkeeping: usize,
 }
 
@@ -82,7 +86,7 @@ pub(crate) enum Gone {
 fn bookkeeping(o: &Options) -> usize {
     let segments = o.budget >> segment_shift(o.budget);
     segments * PER_SEGMENT
-        + PinTable::size(segments, o.threads)
+        + PinTable::size(segments, o.threads) * if o.shared { 2 } else { 1 }
         + Ghost::size(o.budget)
         + Stats::size(o.threads)
         + Tags::size(o.budget)
@@ -90,18 +94,23 @@ fn bookkeeping(o: &Options) -> usize {
         + 256 * 128
 }
 
-impl Store {
-    /// Maps the budget and opens an empty store.
-    ///
-    /// # Errors
-    /// A budget outside the valid range, or memory that the system refuses.
-    pub fn open(o: Options) -> Result<Store, OpenError> {
+/// The division of a budget.
+pub(crate) struct Plan {
+    pub(crate) shares: Shares,
+    pub(crate) shift: u32,
+    /// Segments.
+    pub(crate) count: usize,
+    bookkeeping: usize,
+}
+
+impl Plan {
+    pub(crate) fn of(o: &Options) -> Result<Plan, OpenError> {
         if !(LEAST..=MOST).contains(&o.budget) {
             return Err(OpenError::Budget { budget: o.budget, least: LEAST, most: MOST });
         }
         let shares = Shares::new(&o.shares, o.budget, o.threads)?;
         let shift = segment_shift(o.budget);
-        let bookkeeping = bookkeeping(&o);
+        let bookkeeping = bookkeeping(o);
         // A budget of 8 MiB has bookkeeping of less than 1 MiB with any number of threads up to 64;
         // refuse more.
         let count = o.budget.saturating_sub(bookkeeping) >> shift;
@@ -112,9 +121,47 @@ impl Store {
                 most: MOST,
             });
         }
+        Ok(Plan { shares, shift, count, bookkeeping })
+    }
+}
+
+impl Store {
+    /// Maps the budget and opens an empty store.
+    ///
+    /// # Errors
+    /// A budget outside the valid range, or memory that the system refuses.
+    pub fn open(o: Options) -> Result<Store, OpenError> {
+        let plan = Plan::of(&o)?;
+        Store::of_plan(o, plan)
+    }
+
+    /// An empty store.
+    pub(crate) fn of_plan(o: Options, plan: Plan) -> Result<Store, OpenError> {
+        let bytes = plan.count << plan.shift;
+        let refused = |error| OpenError::Memory { bytes, error };
+        #[cfg(not(miri))]
+        if o.shared {
+            let pins = PinTable::size(plan.count, o.threads);
+            let map = Map::open_shared(bytes, 2 * pins).map_err(refused)?;
+            return Ok(Store::of_shared(o, plan, map, false));
+        }
+        let map = Map::open(bytes).map_err(refused)?;
+        let pins = PinTable::new(plan.count, o.threads);
+        Ok(Store::assemble(o, plan, map, pins, Succession::default()))
+    }
+
+    /// A store in memory that other processes can map. `second`: see [`PinTable::mapped`].
+    pub(crate) fn of_shared(o: Options, plan: Plan, map: Map, second: bool) -> Store {
+        // SAFETY: behind the segments there is room for two tables, which are used for nothing
+        // else; it is aligned as segments are, and the map lives as long as the table.
+        let pins = unsafe { PinTable::mapped(map.behind(), plan.count, o.threads, second) };
+        Store::assemble(o, plan, map, pins, Succession::new(second))
+    }
+
+    fn assemble(o: Options, plan: Plan, map: Map, pins: PinTable, succession: Succession) -> Store {
+        let Plan { shares, shift, count, bookkeeping } = plan;
         let bytes = count << shift;
-        let map = Map::open(bytes).map_err(|error| OpenError::Memory { bytes, error })?;
-        let segments = Segments::new(map, PinTable::new(count, o.threads), count, shift);
+        let segments = Segments::new(map, pins, count, shift);
         let first = segments.take(Kind::Index, 0).unwrap_or_default();
         // An open segment per queue and log: at most about one part in 128 of the memory is in open
         // segments.
@@ -122,7 +169,7 @@ impl Store {
         let sets = (count / 256 / groups).clamp(1, o.threads.clamp(1, 16));
         let rows = groups * CLASSES;
         let log = |kind| (0..sets * rows).map(|n| Log::new(kind, n % rows)).collect();
-        Ok(Store {
+        Store {
             index: Index::new(&segments, first),
             hasher: Hasher::new(o.seed),
             ghost: Ghost::new(o.budget, bytes as u64 / 10 * 9),
@@ -143,10 +190,12 @@ impl Store {
             withheld: Mutex::default(),
             withheld_segments: AtomicUsize::new(0),
             receiver: Receiver::default(),
+            leaving: RwLock::new(()),
+            succession,
             bookkeeping,
             options: o,
             segments,
-        })
+        }
     }
 
     /// Hides every entry stored in `ns` before this call; its memory is freed step by step.

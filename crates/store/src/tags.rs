@@ -13,6 +13,7 @@ use crate::held::Held;
 use crate::index::Seen;
 use crate::segment::{Kind, Segments};
 use crate::store::{Gone, Store};
+use crate::succession::{Image, Saved};
 use crate::types::{Ms, Namespace, PutError};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::Ordering::Relaxed;
@@ -132,6 +133,46 @@ impl Tags {
 }
 
 impl Listing<'_> {
+    /// The segments of its blocks.
+    pub(crate) fn pages(&self) -> &[u32] {
+        &self.lists.pages
+    }
+
+    pub(crate) fn save(&self, out: &mut Image) {
+        let lists = &self.lists;
+        out.words(lists.slots.iter().copied());
+        out.words(lists.pages.iter().copied());
+        [u64::from(lists.free), lists.free_blocks as u64].into_iter().for_each(|n| out.put(n));
+    }
+
+    pub(crate) fn load(&mut self, from: &mut Saved<'_>) -> Option<()> {
+        let (slots, pages) = (from.words()?, from.words()?);
+        if slots.len() != self.lists.slots.len() {
+            return None;
+        }
+        let count = self.segments.count();
+        if pages.iter().any(|segment| *segment as usize >= count) {
+            return None;
+        }
+        (self.lists.slots, self.lists.pages) = (slots.into(), pages);
+        self.lists.free = u32::try_from(from.take()?).ok()?;
+        self.lists.free_blocks = usize::try_from(from.take()?).ok()?;
+        Some(())
+    }
+
+    /// Empties all lists; their blocks stay.
+    pub(crate) fn free_all(&mut self) {
+        let pages = std::mem::take(&mut self.lists.pages);
+        self.clear();
+        pages.into_iter().for_each(|page| self.add_page(page));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.lists.slots.fill(0);
+        self.lists.pages.clear();
+        (self.lists.free, self.lists.free_blocks) = (0, 0);
+    }
+
     fn word(&self, block: u32, word: u32) -> &crate::sync::AtomicU32 {
         let n = (block - 1) as usize;
         let per_page = self.segments.size() / BLOCK;

@@ -69,6 +69,8 @@ pub struct Options {
     pub evict: bool,
     /// The namespace of parts of other entries ([`crate::Owner`]); `None`: there are none.
     pub parts: Option<Namespace>,
+    /// May another process take the memory over ([`crate::Store::give`])?
+    pub shared: bool,
 }
 
 impl Default for Options {
@@ -83,6 +85,7 @@ impl Default for Options {
             shares: Vec::new(),
             evict: true,
             parts: None,
+            shared: false,
         }
     }
 }
@@ -103,6 +106,9 @@ pub enum OpenError {
     /// The shares contradict each other or the budget.
     #[error("{0}")]
     Shares(&'static str),
+    /// The memory of another process cannot be used.
+    #[error("{0}")]
+    Succession(&'static str),
     /// The operating system refused the memory.
     #[error("the system refused {bytes} bytes of memory: {error}")]
     Memory {

@@ -138,7 +138,7 @@ fn an_abandoned_fill_leaves_nothing() {
     assert_eq!(s.get(NS, b"k", 0).unwrap().head(), b"before");
     let (got, end) = block_on(follow(reader.clone()));
     assert!(got == data(900_000) && end == FillState::Aborted);
-    assert!(s.totals().chained > 0, "the reader still holds the bytes");
+    assert!(s.totals().staging > 0, "the reader still holds the bytes");
     drop(reader);
     assert!(idle(&s) && s.totals().chained == 0, "{:?}", s.totals());
 }

@@ -10,7 +10,8 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, ErrorPages, Glob, HostPattern, HttpSettings, Limits, LogFormat, MAX_RULES,
-    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site,
+    Matcher, Net, OriginGroup, Permission, Rule, Secret, Settings, Site, SnapshotSettings,
+    UpgradeSettings,
 };
 
 use crate::control;
@@ -66,6 +67,8 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         memory,
         identity: identity::identity(root, report),
         control: control(root, directory),
+        upgrade: upgrade(root),
+        snapshot: snapshot(root, directory),
         threads: root.get("threads").unwrap_or_else(processors),
         http,
         https,
@@ -92,6 +95,19 @@ fn control(root: &Values, directory: &Path) -> Option<PathBuf> {
         None => Some(control::default_path()),
         Some(path) if path.as_os_str() == "none" => None,
         Some(_) => Some(control::path_in(&file(root, "control", directory)?)),
+    }
+}
+
+fn snapshot(root: &Values, directory: &Path) -> Option<SnapshotSettings> {
+    let path = file(root, "snapshot", directory)?;
+    Some(SnapshotSettings { path, max_age: root.get("snapshot_max_age")? })
+}
+
+fn upgrade(root: &Values) -> UpgradeSettings {
+    let default = UpgradeSettings::default();
+    UpgradeSettings {
+        timeout: root.get("upgrade_timeout").unwrap_or(default.timeout),
+        memory: root.get("upgrade_memory").unwrap_or(default.memory),
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) struct Flags {
     pub(crate) admin: Vec<String>,
     pub(crate) disk: Option<String>,
     pub(crate) disk_size: Option<String>,
+    pub(crate) snapshot: Option<String>,
 }
 
 /// A checked configuration.
@@ -124,6 +125,7 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         ("threads", "--threads", &flags.threads),
         ("user", "--user", &flags.user),
         ("group", "--group", &flags.group),
+        ("snapshot", "--snapshot", &flags.snapshot),
     ] {
         if value.is_some() {
             root.set_from_flag(name, flag, &one(value), report);

@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use larder_server::settings::{
-    HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share, Users,
-    WireProtocol,
+    HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share,
+    UpgradeSettings, Users, WireProtocol,
 };
 
 use super::{
@@ -73,6 +73,8 @@ pub(crate) fn only(
         threads,
         identity: None,
         control: None,
+        upgrade: UpgradeSettings::default(),
+        snapshot: None,
         http: HttpSettings { listen: Vec::new(), ..http_defaults()? },
         https: None,
         sites: Vec::new(),

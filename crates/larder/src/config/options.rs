@@ -346,6 +346,33 @@ const ROOT: &[Opt] = &[
          `$RUNTIME_DIRECTORY`, else `/run/larder` for root, `$XDG_RUNTIME_DIR/larder` for others, \
          `larder-UID` among the temporary files where that is not set.",
     ),
+    opt(
+        "upgrade_timeout",
+        Kind::Time(SECOND, 10 * 60 * SECOND),
+        "30s",
+        "Time for the new process of `larder upgrade` to be ready; else it is ended, and the old \
+         one goes on.",
+    ),
+    opt(
+        "upgrade_memory",
+        Kind::Bool,
+        "true",
+        "Whether the new process of `larder upgrade` gets the memory with all that is in it. It \
+         takes effect at the start.",
+    ),
+    opt(
+        "snapshot",
+        Kind::File,
+        "",
+        "A file that gets all that memory has at a stop, and gives it back at the next start \
+         (pages, memcached's items, Redis's data). Absent: memory begins empty.",
+    ),
+    opt(
+        "snapshot_max_age",
+        Kind::Time(SECOND, YEAR),
+        "1d",
+        "A snapshot that was written longer ago is not used.",
+    ),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(
         "https",
@@ -415,11 +442,12 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 22] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 23] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--user", Section::Root, "user"),
     ("--group", Section::Root, "group"),
+    ("--snapshot", Section::Root, "snapshot"),
     ("--http", Section::Http, "listen"),
     ("--https", Section::Https, "listen"),
     ("--http3", Section::Https, "http3"),

@@ -116,7 +116,7 @@ fn take(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Stopped> {
             }
             list => *list = Some(value.to_owned()),
         },
-        b'e' => typed.without_effect.push("-e".to_owned()),
+        b'e' => typed.memory_file = Some(value.to_owned()),
         b'o' => extended::read(value, typed)?,
         _ => with_number(letter, value, typed)?,
     }

@@ -88,6 +88,8 @@ struct Typed {
     dump: bool,
     watch: bool,
     auth_file: Option<String>,
+    /// `-e`: items are kept here between a stop and a start.
+    memory_file: Option<String>,
     connections_fast: bool,
     idle_seconds: u64,
     watcher_kilobytes: u64,
@@ -132,6 +134,7 @@ impl Default for Typed {
             dump: true,
             watch: true,
             auth_file: None,
+            memory_file: None,
             connections_fast: true,
             idle_seconds: 0,
             watcher_kilobytes: 256,
@@ -193,7 +196,7 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     });
     let (signals, server) = started.map_err(|error| listeners::failed(typed, &error))?;
     process::ready(typed);
-    Ok(serve::until_stopped(signals, server, Supervisor::default(), || {
+    Ok(serve::until_stopped(signals, server, Supervisor::default(), None, || {
         settings::reread_files(typed, again.clone())
     }))
 }

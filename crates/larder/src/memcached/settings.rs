@@ -2,7 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use larder_server::settings::{MemcachedSettings, Secret, Settings, Users, WireProtocol};
+use larder_server::settings::{
+    MemcachedSettings, Secret, Settings, SnapshotSettings, Users, WireProtocol,
+};
 
 use super::{Exit, Typed, listeners};
 use crate::config::{bounded, objects, users};
@@ -58,7 +60,13 @@ pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
         ..defaults
     };
     let threads = usize::try_from(typed.threads).unwrap_or(1);
-    objects::only(memory.max(LEAST_MEMORY), threads, Some(face), None).ok_or_else(no_default)
+    let settings = objects::only(memory.max(LEAST_MEMORY), threads, Some(face), None);
+    let snapshot = typed.memory_file.as_ref().map(|path| SnapshotSettings {
+        path: path.into(),
+        // memcached takes a file of any age.
+        max_age: Duration::from_secs(100 * 366 * 86_400),
+    });
+    settings.map(|settings| Settings { snapshot, ..settings }).ok_or_else(no_default)
 }
 
 fn item_size(typed: &Typed, memory: u64) -> Result<u64, Exit> {

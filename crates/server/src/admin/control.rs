@@ -1,34 +1,41 @@
-//! Orders to the process over the control socket: reload, stop.
+//! Orders to the process over the control socket: reload, stop, upgrade.
 //!
 //! The socket is for the user that the server runs as, and for root (`thread::accept_local`). The
 //! same requests over TCP are refused, with a token too: a token permits changes of what is stored.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use axum::{
+    body::Body,
     extract::{Extension, State},
     http::StatusCode,
     response::Response,
 };
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{
     App,
     answer::{self, Refused},
+    purges,
     thread::Peer,
 };
 
+/// Largest order, in bytes.
+const PATH_BYTES: usize = 16 << 10;
 /// Orders that may wait for the main thread; further ones are refused.
 pub(super) const ORDERS: usize = 4;
 
 /// The kind of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderKind {
     /// Read the configuration again, open the logs anew.
     Reload,
     /// Let requests under way finish, then end.
     Stop,
+    /// Have a new process take over, of this program or another one.
+    Upgrade(Option<PathBuf>),
 }
 
 /// An order of an operator to the process.
@@ -64,9 +71,34 @@ pub(super) async fn stop(
     give(&app, peer, OrderKind::Stop).await
 }
 
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpgradeRequest {
+    /// The new program; absent: the same one.
+    program: Option<PathBuf>,
+}
+
+pub(super) async fn upgrade(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    body: Body,
+) -> Result<Response, Refused> {
+    let body = purges::whole(body, PATH_BYTES).await?;
+    let request = match &*body {
+        b"" => UpgradeRequest::default(),
+        body => serde_json::from_slice(body)
+            .map_err(|error| Refused::bad("bad_request", format!("program: {error}")))?,
+    };
+    if request.program.as_ref().is_some_and(|path| !path.is_absolute()) {
+        return Err(Refused::bad("bad_request", "program: a path from the root on"));
+    }
+    give(&app, peer, OrderKind::Upgrade(request.program)).await
+}
+
 async fn give(app: &App, peer: Peer, kind: OrderKind) -> Result<Response, Refused> {
     if !matches!(peer, Peer::Local(_)) {
-        let message = "this is done over the control socket alone: `larder reload`, `larder stop`";
+        let message =
+            "this is done over the control socket alone: `larder reload`, `stop`, `upgrade`";
         return Err(Refused::new(StatusCode::FORBIDDEN, "only_local", message));
     }
     let busy = || Refused::busy("the server is busy with another order, or stops");

@@ -40,7 +40,15 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
 /// Passes permitted requests on, and adds the common fields to the answer.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let allowed = allowed(&app, &request);
+    let order =
+        matches!(request.uri().path(), "/api/v1/reload" | "/api/v1/stop" | "/api/v1/upgrade");
+    let changes = !order && !matches!(*request.method(), Method::GET | Method::HEAD);
+    let shared = app.http.clone().filter(|_| changes);
+    let change = shared.as_ref().map(|shared| shared.changes.begin());
     let mut response = match allowed {
+        Ok(()) if matches!(change, Some(None)) => {
+            Refused::busy("another process takes over: ask again").into_response()
+        }
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
     };

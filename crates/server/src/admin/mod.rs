@@ -51,8 +51,11 @@ use std::{
 
 use larder_metrics::History;
 use larder_store::Store;
-use parking_lot::RwLock;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use parking_lot::{Mutex, RwLock};
+use tokio::{
+    sync::{Notify, Semaphore, mpsc},
+    task::AbortHandle,
+};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
@@ -128,6 +131,8 @@ pub(crate) struct App {
     orders: mpsc::Sender<Order>,
     /// Where the faces listen, for people.
     addresses: RwLock<Vec<String>>,
+    /// The task that accepts at the control socket.
+    local: Mutex<Option<AbortHandle>>,
 }
 
 impl App {
@@ -216,6 +221,7 @@ impl Admin {
             uploads: Semaphore::new(pages::UPLOADS),
             orders,
             addresses: RwLock::new(start.addresses),
+            local: Mutex::default(),
         });
         let (listeners, of_thread_listeners) = mpsc::unbounded_channel();
         let _ = listeners.send(AdminListeners { opened: start.listeners, closed: Vec::new() });
@@ -239,6 +245,15 @@ impl Admin {
     /// The orders of operators; once.
     pub(crate) fn take_orders(&mut self) -> Option<mpsc::Receiver<Order>> {
         self.orders.take()
+    }
+
+    /// Another process has the listeners, and the control socket.
+    pub(crate) fn hand_over(&mut self) {
+        let all: Vec<usize> = (0..self.addresses.len()).collect();
+        self.relisten(Vec::new(), &all);
+        if let Some(task) = self.app.local.lock().take() {
+            task.abort();
+        }
     }
 
     /// Opens these listeners, and closes those of these numbers among its addresses.

@@ -43,6 +43,7 @@ fn table() -> Vec<Route> {
         ("/api/v1/instance", &["GET"], get(control::instance)),
         ("/api/v1/reload", &["POST"], post(control::reload)),
         ("/api/v1/stop", &["POST"], post(control::stop)),
+        ("/api/v1/upgrade", &["POST"], post(control::upgrade)),
         (
             "/api/v1/pages",
             &["GET", "PUT", "DELETE"],

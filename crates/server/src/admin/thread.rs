@@ -71,7 +71,8 @@ pub(super) fn run(
         let local = Arc::new(Semaphore::new(CONTROL_CONNECTIONS));
         if let Some(control) = control {
             let control = UnixListener::from_std(control)?;
-            tokio::spawn(accept_local(control, router.clone(), local.clone()));
+            let task = tokio::spawn(accept_local(control, router.clone(), local.clone()));
+            *app.local.lock() = Some(task.abort_handle());
         }
         app.start_tasks();
         app.stopped().await;

@@ -47,6 +47,9 @@ use self::{
 };
 use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
 
+/// Milliseconds for reads under way.
+const CLOSE: usize = 1000;
+
 /// The pages that a purge means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Means<'p> {
@@ -228,6 +231,19 @@ impl Tier {
     /// A page was put over what is there, which no restart may bring back.
     pub(crate) fn published(&self, key: &[u8]) {
         drop(self.begin(Means::Keys(&[key.to_vec()]), self.clock.now()));
+    }
+
+    /// Gives the directory up, for another process. Reads under way come to their end first, or
+    /// have a second for it.
+    pub(crate) fn release(&self) {
+        self.off.store(true, Ordering::SeqCst);
+        let disk = self.disk.write().take();
+        for _ in 0..CLOSE {
+            if disk.as_ref().is_none_or(|disk| Arc::strong_count(disk) == 1) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Ends the tier: what is hot in memory is written within `patience`, and all segments are

@@ -47,6 +47,7 @@ use crate::{
         job::{Client, Job, Keep},
         outgoing::Mode,
     },
+    net::passing::Parcel,
     origin::{self, BodyFrame, InterimHead, RequestBody},
     page::{
         flight::{Again, Failure, Joined, Landing, Lead},
@@ -286,6 +287,10 @@ pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, rep
         (targets, group_tags(request, status, fields))
     });
     let (targets, groups) = targets.unwrap_or_default();
+    let changes = &request.pages.shared.changes;
+    if !groups.is_empty() {
+        changes.tell(|| Parcel::Tags(route.site.name.clone(), groups.clone()));
+    }
     request.pages.purger(false).tags(&route.site.name, &groups).await;
     let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
     for path in targets {
@@ -293,7 +298,9 @@ pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, rep
         let plain = path.split_once('?').map_or(&*path, |(plain, _)| plain);
         let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
         let path = query::normalise_query(&path, &policy.drop_query, policy.sort_query);
-        request.pages.purger(false).page(&request.page_keys(&path)).await;
+        let keys = request.page_keys(&path);
+        changes.tell(|| Parcel::Keys(keys.clone()));
+        request.pages.purger(false).page(&keys).await;
     }
 }
 

@@ -150,6 +150,10 @@ impl Connection for Conn {
         if self.h2.is_some() { self.attend_h2() } else { Next::Rest }
     }
 
+    fn pass(&mut self) -> bool {
+        self.worker.conns.passing.is_on() && self.pass_on()
+    }
+
     fn ended(&mut self, ended: Ended) -> Next<Todo> {
         if let Ended::Closed = ended {
             self.socket.reset();

@@ -7,6 +7,7 @@
 //! kept in slices or in one coding alone; `wire` owns the bytes.
 
 mod admittance;
+mod adopt;
 mod body;
 mod challenge;
 mod conn;

@@ -103,6 +103,10 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
                    expression has to be valid";
         return answer(out, exchange, 400, ResultCode::TcpPurge, why);
     };
+    let Some(_change) = exchange.request.pages.shared.changes.begin() else {
+        let why = "another process takes over: ask again, on a new connection";
+        return answer(out, exchange, 503, ResultCode::TcpPurge, why);
+    };
     let purger = exchange.request.pages.purger(soft);
     let purged = match &what {
         What::Url => {

@@ -18,6 +18,7 @@ use crate::{
     net::{
         conns::{Conns, Group, TrackedConnection},
         out::Out,
+        passing::Passed,
         sendfile::SendfileCache,
         slot::Slot,
         socket::{Ended, Pace, Watch},
@@ -103,6 +104,13 @@ impl Worker {
         self.conns.draining(Group::Pages)
     }
 
+    /// Whether connections that cannot be passed on end: the server stops, or another process is
+    /// about to have the pages.
+    #[inline]
+    pub(crate) fn leaving(&self) -> bool {
+        self.draining() || self.conns.passing.is_on()
+    }
+
     /// Counts a connection as accepted and open. False: it is one too many.
     fn enter(self: &Rc<Self>) -> (OpenConnection, bool) {
         self.pages.counters.connections.accepted.one();
@@ -112,8 +120,24 @@ impl Worker {
         (open, before < self.pages.config().settings.http.limits.connections)
     }
 
+    /// Takes in a connection that another process has passed, between two requests.
+    pub(crate) fn adopt(self: &Rc<Self>, passed: Passed) {
+        let Some(address) = passed.client else { return };
+        let Ok(stream) = Stream::new(&self.conns.reactor, passed.socket, passed.kind) else {
+            return;
+        };
+        let said = |what: &str| passed.state[what].as_bool().unwrap_or(false);
+        let mut peer = Peer::new(address, false);
+        (peer.secure, peer.unnamed) = (said("secure"), said("unnamed"));
+        self.take_in(stream, peer, true);
+    }
+
     /// Takes in an accepted connection, or refuses it where it is one too many.
     pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: Peer) {
+        self.take_in(stream, peer, false);
+    }
+
+    fn take_in(self: &Rc<Self>, stream: Stream, peer: Peer, passed: bool) {
         let stream = match &*self.tls.borrow() {
             Some(configs) if peer.tls => stream.secured(configs),
             _ => Ok(stream),
@@ -128,7 +152,11 @@ impl Worker {
         let fits = fits && client.is_ok();
         open.client = client.ok().flatten();
         if fits {
-            return Slot::open(Conn::new(worker, stream, watch, peer, open), &self.conns.reactor);
+            let mut conn = Conn::new(worker, stream, watch, peer, open);
+            if passed {
+                conn.begun();
+            }
+            return Slot::open(conn, &self.conns.reactor);
         }
         worker.pages.counters.connections.refused.one();
         if worker.refusing.get() < REFUSING {

@@ -123,6 +123,11 @@ impl Shared {
         self.flush_at.store(at, Ordering::Release);
     }
 
+    /// When a flush is planned; 0: none is.
+    pub(crate) fn planned_flush(&self) -> Ms {
+        self.flush_at.load(Ordering::Acquire)
+    }
+
     /// Flushes if the planned time has come. Only one thread performs the flush.
     #[inline]
     pub(crate) fn flush_due(&self, now: Ms) {

@@ -20,6 +20,7 @@ use std::{
 };
 
 use larder_proto::memcache::first_key;
+use serde_json::{Value, json};
 
 use super::{
     Face, OBJECTS, auth,
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     clock::Ms,
-    net::out::Out,
+    net::{face_name::FaceName, out::Out},
     object::{Client, Sent, Turn, TurnTime, ahead::First},
     settings::WireProtocol,
 };
@@ -316,6 +317,8 @@ impl Session {
 }
 
 impl crate::object::Session for Session {
+    const FACE: FaceName = FaceName::Memcached;
+
     #[inline]
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         if self.face.shared.echoes.load(Relaxed) {
@@ -339,6 +342,26 @@ impl crate::object::Session for Session {
 
     fn fetch_record(&mut self) {
         self.first.fetch_record(&self.face.firsts, self.face.store);
+    }
+
+    fn passed(&self) -> Option<Value> {
+        if !matches!(self.state, State::Ready) || self.face.shared.echoes.load(Relaxed) {
+            return None;
+        }
+        match self.protocol {
+            Protocol::Unknown => Some(json!("")),
+            Protocol::Text => Some(json!("text")),
+            Protocol::Binary(_) if self.face.settings().sasl.is_none() => Some(json!("binary")),
+            Protocol::Binary(_) | Protocol::Login => None,
+        }
+    }
+
+    fn adopt(&mut self, passed: &Value) {
+        match passed.as_str() {
+            Some("text") => self.protocol = Protocol::Text,
+            Some("binary") => self.protocol = Protocol::Binary(Binary::new(&self.face)),
+            _ => {}
+        }
     }
 
     fn yielded(&mut self) {

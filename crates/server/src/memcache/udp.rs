@@ -218,6 +218,8 @@ mod tests {
     }
 
     impl object::Session for Echo {
+        const FACE: crate::net::face_name::FaceName = crate::net::face_name::FaceName::Memcached;
+
         fn turn(&mut self, input: &[u8], _now: Ms, out: &mut Out) -> Turn {
             match input.first() {
                 None => Turn::More(0),

@@ -45,6 +45,13 @@ pub(crate) struct Acceptor {
     name: Option<Arc<String>>,
 }
 
+impl Drop for Acceptor {
+    /// Other processes, and the main thread, may have the socket too.
+    fn drop(&mut self) {
+        self.reactor.forget(&self.listener);
+    }
+}
+
 impl Acceptor {
     pub(crate) fn open(listener: Listener, reactor: &Rc<Reactor>) -> io::Result<Acceptor> {
         let name = listener.name()?.into();

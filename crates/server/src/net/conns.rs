@@ -14,6 +14,7 @@ use std::{
 
 use super::{
     out::Out,
+    passing::Passing,
     reactor::Reactor,
     remote_wake::{RemoteWakes, Watches},
     socket::{Stalled, Watch},
@@ -101,6 +102,8 @@ pub(crate) struct Conns {
     watches: Watches,
     wakes: Rc<RemoteWakes>,
     next_watch: Cell<u64>,
+    /// Where connections at rest go when another process takes over.
+    pub(crate) passing: Passing,
     /// Called by every sweep.
     at_sweep: RefCell<Vec<Box<dyn Fn()>>>,
     #[allow(clippy::vec_box)]
@@ -122,6 +125,7 @@ impl Conns {
             draining: Default::default(),
             watches,
             next_watch: Cell::new(0),
+            passing: Passing::default(),
             at_sweep: RefCell::default(),
             kept_buffers: RefCell::default(),
             grown_kept: Cell::default(),
@@ -209,6 +213,12 @@ impl Conns {
                 watch.start_drain();
             }
         });
+    }
+
+    /// New connections of a group do not end when they are idle, from now on. Those that are open
+    /// do.
+    pub(crate) fn stop_drain(&self, group: Group) {
+        self.draining[group as usize].set(false);
     }
 
     /// Closes the connections that no task has.

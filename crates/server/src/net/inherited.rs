@@ -4,9 +4,11 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener, UdpSocket},
-    os::unix::net::UnixListener,
+    os::{fd::OwnedFd, unix::net::UnixListener},
     path::{Path, PathBuf},
 };
+
+use super::link::Link;
 
 /// A socket that was handed over.
 #[derive(Debug)]
@@ -36,12 +38,54 @@ pub struct Inherited {
     sockets: Vec<InheritedSocket>,
     /// Files of the taken ones, which belong to the program that made them.
     taken: Vec<PathBuf>,
+    /// Sockets of the process before this one.
+    handed: Vec<Handed>,
+    /// The way to that process.
+    before: Option<Link>,
+}
+
+/// The sockets of one address, as the process before this one had them.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    /// See [`socket_name`](super::listen::socket_name).
+    pub(crate) name: String,
+    /// Its file belongs to another program.
+    pub(crate) foreign: bool,
+    pub(crate) sockets: Vec<OwnedFd>,
 }
 
 impl Inherited {
     /// These sockets.
     pub fn new(sockets: Vec<InheritedSocket>) -> Inherited {
-        Inherited { sockets, taken: Vec::new() }
+        Inherited { sockets, ..Inherited::default() }
+    }
+
+    /// The sockets of the process at the other end.
+    pub(crate) fn after(link: Link, handed: Vec<Handed>) -> Inherited {
+        Inherited { handed, before: Some(link), ..Inherited::default() }
+    }
+
+    /// The process's own sockets, which no other has taken.
+    pub(crate) fn handed_back(handed: Vec<Handed>) -> Inherited {
+        Inherited { handed, ..Inherited::default() }
+    }
+
+    /// The way to the process before this one, once.
+    pub(crate) fn take_before(&mut self) -> Option<Link> {
+        self.before.take()
+    }
+
+    /// The sockets of the process before this one for an address. `path`: of their file, which
+    /// stays that process's until this one has taken over.
+    pub(crate) fn handed(&mut self, name: &str, path: Option<&Path>) -> Option<Handed> {
+        let at = self.handed.iter().position(|handed| handed.name == name)?;
+        self.taken.extend(path.map(Path::to_owned));
+        Some(self.handed.swap_remove(at))
+    }
+
+    /// This file belongs to this process from now on.
+    pub(crate) fn own(&mut self, path: &Path) {
+        self.taken.retain(|taken| taken != path);
     }
 
     /// Those that nobody took, in words: their addresses are in no configuration.
@@ -54,6 +98,11 @@ impl Inherited {
             }
         };
         self.sockets.iter().filter_map(|socket| name(socket).ok()).collect()
+    }
+
+    /// Whether a service manager has made this file.
+    pub(crate) fn is_from_manager(&self, path: &Path) -> bool {
+        self.before.is_none() && self.owns(path)
     }
 
     /// Whether the file of a unix socket belongs to another program.

@@ -6,6 +6,7 @@ use std::{
     fs::{self, Permissions},
     io,
     net::{SocketAddr, TcpListener, UdpSocket},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     os::unix::{
         fs::{FileTypeExt, PermissionsExt},
         net::{UnixListener, UnixStream},
@@ -54,6 +55,13 @@ impl Listener {
             Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?),
             Listener::Unix(_, path) => Address::Unix(path.clone()),
         })
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
+        }
     }
 
     /// Its address as clients are told it.
@@ -179,6 +187,59 @@ fn take_tcp(listener: &TcpListener, bound: &mut Bound, manner: Manner) -> io::Re
     Ok(())
 }
 
+/// Listeners for every one of `workers` from those of another process, which may have had more
+/// workers, or fewer.
+pub(crate) fn adopt(
+    wanted: &Listen,
+    sockets: Vec<OwnedFd>,
+    workers: usize,
+    manner: Manner,
+) -> io::Result<Bound> {
+    let mut bound =
+        Bound { workers: (0..workers).map(|_| Vec::new()).collect(), addresses: Vec::new() };
+    let number = sockets.len().max(workers);
+    let all: Vec<OwnedFd> = shared(sockets, number).collect::<io::Result<_>>()?;
+    for (number, socket) in all.into_iter().enumerate() {
+        let listeners = &mut bound.workers[number % workers];
+        let listener = match wanted {
+            Listen::Tcp(_) => {
+                let listener = TcpListener::from(socket);
+                let options = socket2::SockRef::from(&listener);
+                options.set_nonblocking(true)?;
+                options.set_tcp_nodelay(true)?;
+                if manner.sndbuf > 0 {
+                    options.set_send_buffer_size(manner.sndbuf)?;
+                }
+                Listener::Tcp(listener)
+            }
+            Listen::Unix { path, .. } => Listener::Unix(socket.into(), path.clone()),
+        };
+        if bound.addresses.is_empty() {
+            bound.addresses.push(listener.address()?);
+        }
+        listeners.push(listener);
+    }
+    Ok(bound)
+}
+
+/// These sockets, and copies of them until there are so many.
+pub(crate) fn shared(
+    sockets: Vec<OwnedFd>,
+    number: usize,
+) -> impl Iterator<Item = io::Result<OwnedFd>> {
+    let copies: Vec<_> =
+        (sockets.len()..number).map(|n| sockets[n % sockets.len()].try_clone()).collect();
+    sockets.into_iter().map(Ok).chain(copies)
+}
+
+/// Names the sockets of an address for another process, whose version may differ.
+pub(crate) fn socket_name(face: &str, listen: &Listen) -> String {
+    match listen {
+        Listen::Tcp(address) => format!("{face} tcp {address}"),
+        Listen::Unix { path, .. } => format!("{face} unix {}", path.display()),
+    }
+}
+
 /// Whether this is the file of a socket that was handed over.
 pub(crate) fn is_of_others(address: &Address, inherited: &Inherited) -> bool {
     matches!(address, Address::Unix(path) if inherited.owns(path))
@@ -264,6 +325,24 @@ pub(crate) fn bind_udp(
         sockets.push(socket);
     }
     Ok((sockets, Address::Udp(address)))
+}
+
+/// The UDP sockets of another process, for every one of `workers`; those that are left over are
+/// closed.
+pub(crate) fn adopt_udp(
+    sockets: Vec<OwnedFd>,
+    workers: usize,
+) -> io::Result<(Vec<UdpSocket>, Address)> {
+    let mut all = Vec::new();
+    for socket in shared(sockets, workers) {
+        let socket = UdpSocket::from(socket?);
+        socket.set_nonblocking(true)?;
+        all.push(socket);
+    }
+    let first = all.first().ok_or(io::ErrorKind::InvalidInput)?;
+    let address = Address::Udp(first.local_addr()?);
+    all.truncate(workers);
+    Ok((all, address))
 }
 
 /// `SO_REUSEPORT` would let a second server of the same user share the port in silence: bind once

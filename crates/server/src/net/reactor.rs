@@ -157,6 +157,12 @@ impl Reactor {
         Ok(registered)
     }
 
+    /// Stops watching a socket that stays open elsewhere, in another process or under another
+    /// number: closing it does not do that then.
+    pub(crate) fn forget(&self, socket: impl AsFd) {
+        let _ = epoll::delete(self.epoll.get_ref(), socket);
+    }
+
     /// Wakes waiting tasks and answers received bytes, until the task is ended. After an error no
     /// socket of the worker is watched.
     pub(crate) async fn run(&self) -> io::Result<()> {
@@ -281,6 +287,13 @@ impl Source {
 /// True: there was a task that waits.
 fn wake(waits: &Cell<Option<Waker>>) -> bool {
     waits.take().map(Waker::wake).is_some()
+}
+
+impl Registered {
+    /// See [`Reactor::forget`].
+    pub(crate) fn forget(&self, socket: impl AsFd) {
+        self.reactor.forget(socket);
+    }
 }
 
 impl Drop for Registered {

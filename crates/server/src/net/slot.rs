@@ -58,6 +58,12 @@ pub(crate) trait Connection: Sized + 'static {
     /// It is woken while it waits in the slot: settings may have changed.
     fn refresh(&mut self) {}
 
+    /// Another process takes over: leaves for it, if it can. True: it is there, and this end is to
+    /// be dropped.
+    fn pass(&mut self) -> bool {
+        false
+    }
+
     /// Its deadline passed, or the server stops, while it waits in the slot.
     fn ended(&mut self, ended: Ended) -> Next<Self::Todo>;
 
@@ -175,6 +181,9 @@ impl<C: Connection> Slot<C> {
 /// The next step of a connection that may have to do something else before it rests.
 fn settled<C: Connection>(conn: &mut C, mut next: Next<C::Todo>) -> Next<C::Todo> {
     while let Next::Rest = next {
+        if conn.pass() {
+            return Next::Close;
+        }
         let socket = conn.socket();
         next = match socket.watch.check() {
             Err(ended) => conn.ended(ended),

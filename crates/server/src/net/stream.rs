@@ -63,6 +63,18 @@ impl Stream {
         Ok(Self { socket, tls: None })
     }
 
+    /// The socket under another number, and not watched any more, so that it can be closed here
+    /// and live on elsewhere. `None`: it is TLS, whose state cannot be passed.
+    pub(crate) fn detach(&self) -> Option<(OwnedFd, Kind)> {
+        if self.tls.is_some() {
+            return None;
+        }
+        let plain = &self.socket;
+        let socket = rustix::io::fcntl_dupfd_cloexec(&plain.socket, 0).ok()?;
+        plain.registered.forget(&plain.socket);
+        Some((socket, plain.kind))
+    }
+
     /// The same connection over TLS, before anything is received.
     pub(crate) fn secured(mut self, configs: &Arc<Configs>) -> io::Result<Self> {
         let session = Session::new(configs).map_err(io::Error::other)?;

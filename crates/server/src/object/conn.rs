@@ -11,12 +11,13 @@
 use std::{io, rc::Rc, sync::Arc};
 
 use self::{batch::Batch, begun::Begun, jam::Jam};
-use super::{Client, Limits, Session, WINDOW, face::Event};
+use super::{Client, Limits, Peer, Session, WINDOW, face::Event};
 use crate::room::{Held, Place};
 use crate::{
     clock::Ms,
     net::{
         conns::{IoBuffers, TrackedConnection},
+        passing::Passed,
         round::Work,
         slot::{Connection, Next, Slot},
         socket::{Ended, Socket},
@@ -223,6 +224,31 @@ impl<S: Session + 'static> Connection for Conn<S> {
     /// [`Limits::idle`] may have changed.
     fn refresh(&mut self) {
         self.wait_idle();
+    }
+
+    fn pass(&mut self) -> bool {
+        let passing = &self.tracked.conns.passing;
+        let between = || {
+            let unread = self
+                .buffers
+                .as_ref()
+                .is_some_and(|buffers| buffers.at < buffers.buf.len() || !buffers.out.is_empty());
+            !unread && self.jam.is_none() && self.begun.is_none() && !self.session.awaits()
+        };
+        if !passing.is_on() || self.client.is_killed() || self.client.has_mail() || !between() {
+            return false;
+        }
+        let Some(state) = self.session.passed() else { return false };
+        let Some((socket, kind)) = self.socket.stream.detach() else { return false };
+        let client = match self.client.peer {
+            Peer::Tcp(address) => Some(address),
+            Peer::Udp(_) | Peer::Unix => None,
+        };
+        let local = self.client.local.to_string();
+        passing.take(Passed { face: S::FACE, kind, client, local, state, socket });
+        self.rest();
+        self.end = End::Drained;
+        true
     }
 
     fn ended(&mut self, ended: Ended) -> Next<Self::Todo> {

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use tokio::task::spawn_local;
 
 use super::{
@@ -23,6 +24,7 @@ use crate::{
     net::{
         accept::{Acceptor, Closing},
         conns::{Conns, Group},
+        passing::Passed,
         stream::Stream,
         tls::Configs,
     },
@@ -201,7 +203,15 @@ impl<F: Face> FaceAcceptor<F> {
         };
         // Without memory for it there is no connection.
         if let Ok(stream) = stream {
-            self.admit(stream, address, local).await;
+            self.admit(stream, address, local, None).await;
+        }
+    }
+
+    /// Takes in a connection that another process has passed.
+    pub(crate) async fn adopt(self: Rc<Self>, passed: Passed) {
+        if let Ok(stream) = Stream::new(&self.conns.reactor, passed.socket, passed.kind) {
+            let local = Arc::new(passed.local);
+            self.admit(stream, passed.client, &local, Some(&passed.state)).await;
         }
     }
 
@@ -211,6 +221,7 @@ impl<F: Face> FaceAcceptor<F> {
         stream: Stream,
         address: Option<SocketAddr>,
         local: &Arc<String>,
+        passed: Option<&Value>,
     ) {
         let peer = address.map_or(Peer::Unix, Peer::Tcp);
         let mut told = false;
@@ -240,7 +251,10 @@ impl<F: Face> FaceAcceptor<F> {
             self.face.count(Event::Resumed(self.conns.clock.micros()));
         }
         self.face.count(Event::Accepted);
-        let session = self.face.session(client.clone());
+        let mut session = self.face.session(client.clone());
+        if let Some(passed) = passed {
+            session.adopt(passed);
+        }
         conn::open(self.conns.track(Group::Objects), stream, session, client, self.clone());
     }
 }

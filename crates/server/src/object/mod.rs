@@ -19,7 +19,12 @@ pub(crate) use face::{Face, Shared};
 pub(crate) use tls_counters::TlsCounters;
 pub(crate) use turn_time::TurnTime;
 
-use crate::{clock::Ms, net::out::Out};
+use serde_json::Value;
+
+use crate::{
+    clock::Ms,
+    net::{face_name::FaceName, out::Out},
+};
 
 /// Composed and pinned bytes at which a session has them sent before it goes on, so that a client
 /// that does not read costs no more than this and one value. (Sixteen values of 10 KB sent in one
@@ -58,6 +63,9 @@ pub(crate) trait Session {
     /// a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
+    /// The face it speaks to.
+    const FACE: FaceName;
+
     /// The time of its worker's current turn, to which its commands add theirs.
     fn turn_time(&self) -> &TurnTime;
 
@@ -85,6 +93,15 @@ pub(crate) trait Session {
     fn kept(&self) -> u64 {
         0
     }
+
+    /// What another process has to know to go on with it between two commands. `None`: it has more
+    /// than can be passed (subscriptions, a transaction, a login).
+    fn passed(&self) -> Option<Value> {
+        None
+    }
+
+    /// Goes on as one that another process has passed.
+    fn adopt(&mut self, _passed: &Value) {}
 
     /// The connection has ended: gives up some of what it shares with others. True: there is more,
     /// call again when others have had their turn.

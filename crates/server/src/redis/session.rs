@@ -8,10 +8,11 @@ mod long;
 use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use larder_proto::resp::{self, Args, Decoder, Limits, Owned, Reply, Step, TooMuch, Version};
+use serde_json::{Value, json};
 
 use crate::{
     clock::Ms,
-    net::out::Out,
+    net::{face_name::FaceName, out::Out},
     object::{self, Client, Peer, Sent, Turn, TurnTime, WINDOW, ahead::First},
 };
 
@@ -19,9 +20,10 @@ use self::long::{Long, collected};
 use super::{
     dispatch,
     job::Progress,
-    known::Known,
+    known::{Known, Text},
     monitor, multi,
     muted::{drop_answers, target},
+    on_demand::OnDemand,
     shared::Face,
     state::{Answers, Conn, gate},
     waiting,
@@ -223,6 +225,8 @@ fn next_answer(conn: &mut Conn, out: &mut Out) {
 }
 
 impl object::Session for Session {
+    const FACE: FaceName = FaceName::Redis;
+
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         let first = self.first.take(&self.face.firsts);
         if !self.met && !self.meet(out) {
@@ -274,6 +278,43 @@ impl object::Session for Session {
     #[inline]
     fn turn_time(&self) -> &TurnTime {
         &self.face.turn_time
+    }
+
+    fn passed(&self) -> Option<Value> {
+        let conn = &self.conn;
+        let plain = conn.gates == 0
+            && !conn.closing
+            && conn.answers == Answers::On
+            && self.is_between_commands()
+            && conn.ticket == 0
+            && conn.blocked.is_none()
+            && !conn.subscribed()
+            && !conn.tracks.on
+            && conn.multi.bytes() == 0
+            && conn.known.flags() == 0;
+        let text = conn.known.text.lock();
+        let names = [&text.name, &text.user, &text.lib_name, &text.lib_version];
+        plain.then(|| json!({"db": conn.db, "resp3": conn.version == Version::V3, "names": names}))
+    }
+
+    fn adopt(&mut self, passed: &Value) {
+        let conn = &mut self.conn;
+        let db = passed["db"].as_u64().and_then(|db| u8::try_from(db).ok()).unwrap_or(0);
+        conn.select(db, &self.face.shared);
+        if passed["resp3"].as_bool() == Some(true) {
+            conn.set_version(Version::V3);
+        }
+        // It was let in, and has authenticated where that was asked for.
+        conn.set_gate(gate::STRANGER, false);
+        self.met = true;
+        let names: Option<[Vec<u8>; 4]> = serde_json::from_value(passed["names"].clone()).ok();
+        if let Some([name, user, lib_name, lib_version]) = names {
+            let text = Text { name, user, lib_name, lib_version };
+            if text.bytes() > Text::default().bytes() {
+                *conn.known.text.lock() = OnDemand::new(text);
+                conn.hold();
+            }
+        }
     }
 
     fn fetch(&mut self, input: &[u8]) {

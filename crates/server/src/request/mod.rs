@@ -1,6 +1,7 @@
 //! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for
 //! the one that has.
 
+pub(crate) mod changes;
 pub(crate) mod errors;
 pub(crate) mod journal;
 pub(crate) mod limits;

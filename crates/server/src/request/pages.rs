@@ -26,6 +26,7 @@ use crate::{
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
     remote::{self, Remote},
     request::{
+        changes::Changes,
         errors::Errors,
         limits::Limits,
         object_pages::ObjectPages,
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) groups: Groups,
     /// The latest purges.
     pub(crate) purges: purge::History,
+    /// Changes that clients ask for.
+    pub(crate) changes: Changes,
     /// The latest errors of our own.
     pub(crate) errors: Errors,
     /// Why requests were not answered from memory.
@@ -110,6 +113,7 @@ impl Shared {
             tracing,
             groups: Groups::default(),
             purges: purge::History::default(),
+            changes: Changes::default(),
             errors: Errors::default(),
             findings: Findings::default(),
             live: OnceLock::new(),

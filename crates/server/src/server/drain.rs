@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
-use super::{Server, sockets::remove_files};
+use super::{
+    Server,
+    snapshot::{self, Written},
+    sockets::remove_files,
+};
 use crate::{
+    clock::Ms,
     net::conns::{DRAIN_LOOK, Group},
     worker::Command,
 };
+
+/// Time for a snapshot, if requests have taken all there was, in milliseconds.
+const LEAST: Ms = 1000;
 
 impl Server {
     /// Stops accepting, lets open requests finish (at most `limits.drain`), writes the log out and
@@ -18,17 +26,21 @@ impl Server {
         let clock = self.worker_shared.clock;
         let (began, patience) = (clock.now(), self.settings.http.limits.drain);
         let left = self.drain_pages(patience);
-        remove_files(&self.addresses, &self.inherited);
+        if !self.handed_over {
+            remove_files(&self.addresses, &self.inherited);
+        }
         for commands in &self.commands {
             let _ = commands.blocking_send(Command::Drain(left));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        if let Some(disk) = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref()) {
+        let disk = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref());
+        if let Some(disk) = disk.filter(|_| !self.handed_over) {
             let took = Duration::from_millis(clock.now() - began);
             disk.end(patience.saturating_sub(took));
         }
+        self.write_snapshot(began + patience.as_millis() as u64);
         if let Some(admin) = &mut self.admin {
             admin.end();
         }
@@ -37,6 +49,27 @@ impl Server {
         }
         if let Some(logger) = &self.logger {
             logger.close();
+        }
+        // The last of those that give it parcels are gone with the workers.
+        if let Some((shared, _)) = &self.faces.http {
+            shared.changes.open();
+        }
+        if let Some(passing) = self.passing.take() {
+            let _ = passing.join();
+        }
+    }
+
+    /// Writes what memory has to the file of the settings. Nobody serves any more.
+    fn write_snapshot(&self, until: Ms) {
+        let Some(settings) = self.settings.snapshot.as_ref().filter(|_| !self.handed_over) else {
+            return;
+        };
+        let (path, clock) = (settings.path.display(), self.worker_shared.clock);
+        match snapshot::write(self.store, settings, clock, until.max(clock.now() + LEAST)) {
+            Ok(Written { segments, of }) => {
+                eprintln!("larder: {segments} of {of} segments of memory are in {path}");
+            }
+            Err(error) => eprintln!("larder: warning: no snapshot {path}: {error}"),
         }
     }
 

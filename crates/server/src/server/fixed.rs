@@ -15,6 +15,7 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         ("memory (above that of the start)", new.memory > memory),
         ("user and group", new.identity != old.identity),
         ("control", new.control != old.control),
+        ("upgrade_memory", new.upgrade.memory != old.upgrade.memory),
         ("threads", new.threads != old.threads),
         ("whether pages are served", new.serves_pages() != old.serves_pages()),
         ("https.http3", http3(new) != http3(old)),

@@ -1,11 +1,14 @@
 //! Opens the store with the options of the settings.
 
-use std::{collections::hash_map::RandomState, hash::BuildHasher};
+use std::{collections::hash_map::RandomState, hash::BuildHasher, os::fd::OwnedFd};
 
 use larder_store::{Namespace, Options, Policy, Store};
 
-use super::StartError;
-use crate::settings::{PARTS, Settings, Share};
+use super::{StartError, snapshot};
+use crate::{
+    clock::Clock,
+    settings::{PARTS, Settings, Share},
+};
 
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
@@ -15,7 +18,18 @@ pub(super) fn random() -> u64 {
     RandomState::new().hash_one(0u8)
 }
 
-pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartError> {
+/// The memory of the process before this one.
+pub(super) struct GivenMemory {
+    pub(super) memory: OwnedFd,
+    pub(super) image: Vec<u8>,
+}
+
+/// The store; with the entries of the process before this one, if there was one and its memory can
+/// be used.
+pub(super) fn open_store(
+    settings: &Settings,
+    given: Option<GivenMemory>,
+) -> Result<&'static Store, StartError> {
     let options = Options {
         budget: settings.store() as usize,
         max_value: max_value(settings),
@@ -25,7 +39,33 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
         shares: shares(settings),
         evict: may_evict(settings),
         parts: Some(PARTS),
+        shared: settings.upgrade.memory,
     };
+    let after = given.is_some();
+    if let Some(GivenMemory { memory, image }) = given {
+        match Store::take_over(options.clone(), memory, &image) {
+            Ok(store) => return Ok(resized(Box::leak(Box::new(store)), settings)),
+            Err(error) => {
+                eprintln!("larder: warning: the memory of the old process is not used: {error}");
+            }
+        }
+    }
+    if let Some(from) = settings.snapshot.as_ref().filter(|_| !after) {
+        let now = Clock::start().now();
+        match snapshot::read(options.clone(), from, now) {
+            Ok(None) => {}
+            Ok(Some(store)) => {
+                let all = (0..larder_store::NAMESPACES as u8).map(Namespace);
+                let items: u64 = all.map(|ns| store.stats(ns).items).sum();
+                eprintln!("larder: {items} entries of the snapshot {}", from.path.display());
+                return Ok(resized(Box::leak(Box::new(store)), settings));
+            }
+            Err(why) => {
+                let path = from.path.display();
+                eprintln!("larder: warning: the snapshot {path} is not used: {why}");
+            }
+        }
+    }
     let store = Store::open(options).map_err(|error| StartError::Memory {
         bytes: settings.store(),
         reason: error.to_string(),
@@ -33,6 +73,16 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
     // One store per process, never dropped: threads hold plain references to it, so that a hit
     // counts no references.
     Ok(Box::leak(Box::new(store)))
+}
+
+/// Memory that was made for more gives up what the settings do not allow.
+fn resized(store: &'static Store, settings: &Settings) -> &'static Store {
+    let now = Clock::start().now();
+    if settings.store() < store.totals().budget && store.set_budget(settings.store(), now).is_err()
+    {
+        eprintln!("larder: warning: memory cannot become smaller now: too much of it is in use");
+    }
+    store
 }
 
 /// The largest value any face may store.

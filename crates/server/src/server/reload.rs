@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use super::{
     FaceName, Server,
     fixed::fixed,
-    sockets::{Sockets, remove_files, wanted, wanted_admin},
+    sockets::{Sockets, admin_name, name_of, remove_files, wanted, wanted_admin},
     told,
 };
 use crate::{
@@ -29,7 +29,7 @@ pub enum ReloadError {
         source: io::Error,
     },
     /// An address could not be listened on.
-    #[error("cannot listen on {address}: {source}{}", super::hint(source.kind()))]
+    #[error("cannot listen on {address}: {source}{}", super::error::hint(source.kind()))]
     Listen {
         /// The address.
         address: Address,
@@ -56,6 +56,7 @@ impl Server {
         }
         self.settings = Arc::new(settings);
         self.registry.reload(self.settings.clone());
+        self.change_kept(&mut sockets, &removed, &removed_admin);
         let closed = self.change_addresses(&sockets, &removed);
         if let Some(admin) = &mut self.admin {
             let told = self.addresses.iter().map(|(face, at)| told(*face, at)).collect();
@@ -123,6 +124,18 @@ impl Server {
             return Err(failed(error));
         }
         Ok(Listeners { sockets, removed, removed_admin })
+    }
+
+    /// The copies of sockets follow: one that is closed has none left, or it would go on listening.
+    fn change_kept(&mut self, sockets: &mut Sockets, removed: &[usize], removed_admin: &[usize]) {
+        let faces = removed.iter().map(|at| name_of(self.addresses[*at].0, &self.wanted[*at]));
+        let admin = removed_admin.iter().map(|at| {
+            let (address, tls) = self.wanted_admin[*at];
+            admin_name(address, tls)
+        });
+        let gone: Vec<String> = faces.chain(admin).collect();
+        self.kept.retain(|kept| !gone.contains(&kept.name));
+        self.kept.append(&mut sockets.kept);
     }
 
     /// Notes the new addresses; returns those that are closed.

@@ -3,12 +3,14 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener, UdpSocket},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
 };
 
 use super::{FaceName, StartError, memory::random};
 use crate::{
     net::{
-        inherited::Inherited,
+        inherited::{Handed, Inherited},
         listen::{self, Address, Listener, Manner},
         quic::Handover,
     },
@@ -100,6 +102,51 @@ pub(super) struct Sockets {
     pub(super) addresses: Vec<(FaceName, Address)>,
     /// The address in the settings for each of these.
     pub(super) wanted: Vec<Wanted>,
+    /// Copies of all of them, for a process that takes over.
+    pub(super) kept: Vec<Kept>,
+}
+
+/// Copies of the sockets of one address.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) name: String,
+    /// Its file belongs to another program.
+    pub(super) foreign: bool,
+    pub(super) sockets: Vec<OwnedFd>,
+}
+
+impl From<Kept> for Handed {
+    fn from(Kept { name, foreign, sockets }: Kept) -> Handed {
+        Handed { name, foreign, sockets }
+    }
+}
+
+impl Kept {
+    /// Whether it is the socket of this file.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.name.split_once(" unix ").is_some_and(|(_, at)| Path::new(at) == path)
+    }
+
+    fn of<'s>(
+        name: String,
+        foreign: bool,
+        sockets: impl IntoIterator<Item = BorrowedFd<'s>>,
+    ) -> io::Result<Kept> {
+        let sockets = sockets.into_iter().map(|socket| socket.try_clone_to_owned());
+        Ok(Kept { name, foreign, sockets: sockets.collect::<io::Result<_>>()? })
+    }
+}
+
+/// The name of an address for another process.
+pub(super) fn name_of(face: FaceName, wanted: &Wanted) -> String {
+    match wanted {
+        Wanted::Stream(listen) => listen::socket_name(&face.to_string(), listen),
+        Wanted::Datagrams(at) => format!("{face} udp {at}"),
+    }
+}
+
+pub(super) fn admin_name(address: SocketAddr, tls: bool) -> String {
+    format!("admin {} {address}", if tls { "tls" } else { "tcp" })
 }
 
 /// The sockets of the next worker; none if the face is not served.
@@ -164,7 +211,8 @@ impl Sockets {
         ] {
             listeners.extend(next(per_worker).into_iter().map(|listener| (face, listener)));
         }
-        Relisten { listeners, udp: next(&mut self.udp), closed: Vec::new() }
+        let (udp, quic) = (next(&mut self.udp), next(&mut self.quic));
+        Relisten { listeners, udp, quic, closed: Vec::new() }
     }
 
     fn bind_all(
@@ -176,13 +224,35 @@ impl Sockets {
     ) -> Result<(), (Address, io::Error)> {
         let workers = settings.threads.max(1);
         for (face, at) in wanted {
+            let name = name_of(*face, at);
+            let path = match at {
+                Wanted::Stream(Listen::Unix { path, .. }) => Some(path.as_path()),
+                _ => None,
+            };
+            let handed = inherited.handed(&name, path);
+            let foreign = handed.as_ref().is_some_and(|handed| handed.foreign);
             let address = match at {
                 Wanted::Stream(listen) => {
                     let own = open.iter().map(|(_, address)| address);
                     let shared = listen::shares_port(listen, own);
                     let manner = Manner { shared, ..manner(*face, settings) };
-                    let bound =
-                        listen::bind(std::slice::from_ref(listen), workers, manner, inherited)?;
+                    let bound = match handed {
+                        Some(handed) => listen::adopt(listen, handed.sockets, workers, manner)
+                            .map_err(|error| (listen_address(listen), error))?,
+                        None => {
+                            listen::bind(std::slice::from_ref(listen), workers, manner, inherited)?
+                        }
+                    };
+                    let first = bound.workers.iter().flatten().next();
+                    let one = matches!(listen, Listen::Unix { .. });
+                    let copied = bound.workers.iter().flatten().map(Listener::descriptor);
+                    let foreign =
+                        foreign || path.is_some_and(|path| inherited.is_from_manager(path));
+                    let kept = match first {
+                        Some(first) if one => Kept::of(name, foreign, [first.descriptor()]),
+                        _ => Kept::of(name, foreign, copied),
+                    };
+                    self.kept.push(kept.map_err(|error| (listen_address(listen), error))?);
                     let per_worker = match face {
                         FaceName::Http | FaceName::Http3 => &mut self.http,
                         FaceName::Https => &mut self.https,
@@ -195,8 +265,14 @@ impl Sockets {
                     bound.addresses.into_iter().next()
                 }
                 Wanted::Datagrams(at) => {
-                    let bound = listen::bind_udp(*at, workers, inherited);
-                    let (bound, address) = bound.map_err(|error| (Address::Udp(*at), error))?;
+                    let bound = match handed {
+                        Some(handed) => listen::adopt_udp(handed.sockets, workers),
+                        None => listen::bind_udp(*at, workers, inherited),
+                    };
+                    let failed = |error| (Address::Udp(*at), error);
+                    let (bound, address) = bound.map_err(failed)?;
+                    let kept = Kept::of(name, false, bound.iter().map(AsFd::as_fd));
+                    self.kept.push(kept.map_err(failed)?);
                     give(&mut self.udp, bound);
                     Some(address)
                 }
@@ -221,8 +297,15 @@ impl Sockets {
         inherited: &mut Inherited,
     ) -> Result<(), (Address, io::Error)> {
         let Address::Tcp(wanted) = *https else { return Ok(()) };
-        let bound = listen::bind_udp(wanted, workers, inherited);
-        let (bound, address) = bound.map_err(|error| (Address::Udp(wanted), error))?;
+        let failed = |error| (Address::Udp(wanted), error);
+        let name = name_of(FaceName::Http3, at);
+        let bound = match inherited.handed(&name, None) {
+            Some(handed) => listen::adopt_udp(handed.sockets, workers),
+            None => listen::bind_udp(wanted, workers, inherited),
+        };
+        let (bound, address) = bound.map_err(failed)?;
+        let kept = Kept::of(name, false, bound.iter().map(AsFd::as_fd));
+        self.kept.push(kept.map_err(failed)?);
         self.addresses.push((FaceName::Http3, address));
         self.wanted.push(at.clone());
         give(&mut self.quic, bound.into_iter().zip(Handover::between(workers, random())));
@@ -237,7 +320,16 @@ impl Sockets {
     ) -> Result<(), (Address, io::Error)> {
         let manner = Manner { sndbuf: 0, backlog: ADMIN_BACKLOG, shared: false };
         for (address, tls) in wanted {
-            let bound = listen::bind(&[Listen::Tcp(*address)], 1, manner, inherited)?;
+            let (listen, name) = (Listen::Tcp(*address), admin_name(*address, *tls));
+            let failed = |error| (Address::Tcp(*address), error);
+            let bound = match inherited.handed(&name, None) {
+                Some(handed) => {
+                    listen::adopt(&listen, handed.sockets, 1, manner).map_err(failed)?
+                }
+                None => listen::bind(&[listen], 1, manner, inherited)?,
+            };
+            let copied = bound.workers.iter().flatten().map(Listener::descriptor);
+            self.kept.push(Kept::of(name, false, copied).map_err(failed)?);
             let tls = *tls;
             self.admin.extend(bound.workers.into_iter().flatten().filter_map(|listener| {
                 match listener {
@@ -247,6 +339,13 @@ impl Sockets {
             }));
         }
         Ok(())
+    }
+}
+
+fn listen_address(listen: &Listen) -> Address {
+    match listen {
+        Listen::Tcp(address) => Address::Tcp(*address),
+        Listen::Unix { path, .. } => Address::Unix(path.clone()),
     }
 }
 

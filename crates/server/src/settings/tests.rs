@@ -18,6 +18,8 @@ impl Settings {
             redis: None,
             admin: None,
             control: None,
+            upgrade: UpgradeSettings::default(),
+            snapshot: None,
             disk: None,
             identity: None,
             remote: None,

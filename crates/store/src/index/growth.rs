@@ -34,7 +34,8 @@ impl Locked<'_> {
             return None;
         }
         let page = (grown(buckets) - 1) >> self.index.local_bits;
-        if self.index.pages.get(page)?.load(Ordering::Acquire) == 0 {
+        let first = self.index.pages[0].load(Ordering::Acquire);
+        if page > 0 && self.index.pages.get(page)?.load(Ordering::Acquire) == first {
             return Some(page);
         }
         // Readers must know of the wide layout before the first entry is moved to it.

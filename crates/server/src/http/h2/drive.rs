@@ -65,7 +65,7 @@ impl Conn {
     /// Sends what tasks have composed, and tells the client of the server's end.
     pub(in crate::http) fn attend_h2(&mut self) -> Next<Todo> {
         let Some(session) = &self.h2 else { return Next::Rest };
-        let drains = self.worker.draining() && !session.draining;
+        let drains = self.worker.leaving() && !session.draining;
         if session.mail.is_empty() && !drains {
             return Next::Rest;
         }
@@ -90,7 +90,7 @@ impl Conn {
             return false;
         };
         let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
-        if worker.draining() && !session.draining {
+        if worker.leaving() && !session.draining {
             session.draining = true;
             let out = buffers.out.scratch();
             session.codec.drain(out);

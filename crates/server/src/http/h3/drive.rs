@@ -56,6 +56,7 @@ type Over = Option<(ErrorCode, &'static str)>;
 
 impl quic::Session for Session {
     const INTERNAL_ERROR: VarInt = VarInt::from_u32(ErrorCode::INTERNAL_ERROR.0 as u32);
+    const NO_ERROR: VarInt = VarInt::from_u32(ErrorCode::NO_ERROR.0 as u32);
 
     fn watch(&self) -> &Rc<Watch> {
         self.open.watch()

@@ -18,6 +18,7 @@ use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, EndpointConfig, Incoming, Transmit,
 };
 use tokio::{
+    sync::Notify,
     task::yield_now,
     time::{Sleep, sleep_until},
 };
@@ -117,11 +118,16 @@ impl<S: Service> Endpoint<S> {
         })
     }
 
-    /// Works until the task is ended.
-    pub(crate) async fn run(mut self) {
+    /// Works until the task is ended, or `stop` is notified: then it closes its connections, and
+    /// leaves the socket to others.
+    pub(crate) async fn run(mut self, stop: Rc<Notify>) {
         let mut timer = Box::pin(sleep_until(instant()));
         loop {
-            poll_fn(|cx| self.poll(cx, timer.as_mut())).await;
+            tokio::select! {
+                biased;
+                () = stop.notified() => return self.close_all(),
+                () = poll_fn(|cx| self.poll(cx, timer.as_mut())) => {}
+            }
             let now = instant().into_std();
             self.receive(now);
             self.expire(now);
@@ -130,6 +136,17 @@ impl<S: Service> Endpoint<S> {
             }
             // Others of the worker have their turn.
             yield_now().await;
+        }
+    }
+
+    /// Another process has the socket from now on, and cannot go on with connections of this one.
+    fn close_all(&mut self) {
+        let now = instant().into_std();
+        for connection in 0..self.connections.len() {
+            if let Some(Some(open)) = self.connections.get_mut(connection) {
+                open.quic.close(now, S::Session::NO_ERROR, Bytes::new());
+                self.turn(connection, now);
+            }
         }
     }
 

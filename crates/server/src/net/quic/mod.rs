@@ -50,6 +50,9 @@ pub(crate) trait Session: 'static {
 
     /// The code by which a connection is closed for an error of ours.
     const INTERNAL_ERROR: VarInt;
+
+    /// The code by which a connection is closed in order.
+    const NO_ERROR: VarInt;
 }
 
 /// The result of a look.

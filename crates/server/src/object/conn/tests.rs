@@ -68,6 +68,8 @@ struct Echo {
 }
 
 impl Session for Echo {
+    const FACE: crate::net::face_name::FaceName = crate::net::face_name::FaceName::Redis;
+
     fn turn(&mut self, input: &[u8], _now: Ms, out: &mut Out) -> Turn {
         self.seen.turns.set(self.seen.turns.get() + 1);
         self.seen.most_pending.set(self.seen.most_pending.get().max(out.pending()));
