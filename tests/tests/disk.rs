@@ -330,6 +330,9 @@ fn a_disk_that_cannot_be_used_stops_nothing() {
     get(larder.addr(), "/").assert_hit();
     assert_eq!(figure(&larder, "up"), 0);
     assert_eq!(larder.stderr().matches("cannot be opened").count(), 1, "{}", larder.stderr());
+    // What it would have is not known: no purge is safe from a restart.
+    let purged = larder.connect().ask("PURGE", "/", &["Host: site.test"]);
+    assert!(purged.text().contains("\"disk\":false"), "{purged:?}");
 }
 
 #[test]
@@ -402,4 +405,64 @@ fn the_command_shows_checks_dumps_and_empties() {
     assert!(done && place.segments().is_empty());
     let (done, _, why) = disk(&["list", &path]);
     assert!(!done && why.contains("there is no disk"), "{why}");
+}
+
+/// The newer page is in memory alone and nobody asks for it again.
+#[test]
+fn a_page_that_was_replaced_does_not_come_back() {
+    let place = Place::new();
+    let origin = Origin::start(|seen, reply| {
+        reply.ok(&["Cache-Control: max-age=6000"], format!("version {}", seen.number));
+    });
+    let larder = loaded(place.start(&origin, "disk = \"always\""));
+    get(larder.addr(), "/");
+    wait_until("it is written", || figure(&larder, "entries") == 1);
+    stop(larder);
+    let larder = loaded(place.start(&origin, ""));
+    let reload = get_with(larder.addr(), "/", &["Cache-Control: no-cache"]);
+    assert_eq!(reload.text(), "version 1");
+    stop(larder);
+    let larder = loaded(place.start(&origin, ""));
+    assert_eq!(get(larder.addr(), "/").text(), "version 2");
+}
+
+#[test]
+fn a_page_that_a_304_makes_private_stays_off_it() {
+    let place = Place::new();
+    let origin = Origin::start(|seen, reply| match seen.get("if-none-match") {
+        Some(_) => {
+            reply.head(304, &["Cache-Control: private, max-age=6000", "ETag: \"v1\""]);
+        }
+        None => {
+            reply.ok(&["Cache-Control: max-age=6000", "ETag: \"v1\""], "the secret of one");
+        }
+    });
+    let larder = loaded(place.start(&origin, "cache = true\nttl = \"1h\""));
+    get(larder.addr(), "/");
+    let again = get_with(larder.addr(), "/", &["Cache-Control: no-cache"]);
+    assert!(again.cache_status_has("fwd-status=304"), "{again:?}");
+    get(larder.addr(), "/").assert_hit();
+    stop(larder);
+    assert!(!place.holds(b"the secret of one"));
+}
+
+#[test]
+fn maps_of_pages_in_slices_stay_in_memory() {
+    let place = Place::new();
+    let origin = Origin::start(|seen, reply| match seen.get("range") {
+        Some(_) => {
+            let part = "Content-Range: bytes 0-65535/131072";
+            reply.answer(206, &[FRESH[0], "ETag: \"v1\"", part], vec![b'x'; 65_536]);
+        }
+        None => reply.ok(FRESH, "a page"),
+    });
+    let lines = "disk = \"always\"\n[[site.rule]]\npath = \"/file\"\nslice = \"64KiB\"";
+    let larder = loaded(place.start(&origin, lines));
+    for _ in 0..2 {
+        get_with(larder.addr(), "/file", &["Range: bytes=0-9"]).assert_status(206);
+    }
+    get(larder.addr(), "/page");
+    wait_until("the page is written", || figure(&larder, "entries") > 0);
+    stop(larder);
+    assert!(place.holds(b"/page") && !place.holds(b"/file"));
 }

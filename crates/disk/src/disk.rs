@@ -75,7 +75,8 @@ pub(crate) fn file_name(serial: u64) -> String {
 /// The number in a segment's file name.
 pub(crate) fn serial_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".segment").filter(|digits| digits.len() == 16)?;
-    u64::from_str_radix(digits, 16).ok()
+    // The greatest would leave none for the next segment.
+    u64::from_str_radix(digits, 16).ok().filter(|serial| *serial < u64::MAX)
 }
 
 #[derive(Default)]
@@ -142,7 +143,7 @@ pub struct Disk<F: Files> {
     journal: Journal<F>,
     /// The index is being filled.
     pub(crate) loading: AtomicBool,
-    /// A segment that is of no use could not be removed: a start may find it.
+    /// A segment could not be read or removed: a start may find what it has.
     pub(crate) unsure: AtomicBool,
     /// The superblock was removed, as a purge could not be written.
     emptied: AtomicBool,
@@ -172,11 +173,15 @@ impl<F: Files> Disk<F> {
     /// that the caller has to know: records that one of them means must not be used.
     ///
     /// # Errors
-    /// The system's: nothing can be written there.
+    /// The system's: nothing can be written there, or it cannot be read now, which is no reason to
+    /// remove anything.
     pub fn open(files: F, options: Options) -> io::Result<(Disk<F>, Vec<Purge>)> {
         let most = journal::length(options.size);
-        let before = Superblock::read(&files).filter(|s| s.segment == options.segment());
-        let journal = before.and_then(|before| Journal::open(&files, before.random, most));
+        let before = Superblock::read(&files)?.filter(|s| s.segment == options.segment());
+        let journal = match before {
+            Some(before) => Journal::open(&files, before.random, most)?,
+            None => None,
+        };
         let (superblock, journal, purges) = match (before, journal) {
             (Some(before), Some((journal, purges))) => {
                 let next = Superblock { starts: before.starts + 1, ..before };
@@ -242,7 +247,10 @@ impl<F: Files> Disk<F> {
         let hash = key_hash(key);
         let entry = self.index.get(hash)?;
         if entry.expires <= seconds(Some(now)) {
-            self.drop_entry(hash, entry.place);
+            // While the index is being filled it stands before older ones.
+            if !self.loading.load(Ordering::SeqCst) {
+                self.drop_entry(hash, entry.place);
+            }
             return None;
         }
         let segment = self.segment(entry.place.segment)?;
@@ -258,9 +266,13 @@ impl<F: Files> Disk<F> {
     /// See [`ReadError`].
     pub fn read(&self, reading: &Reading<F>, key: &[u8]) -> Result<Record, ReadError> {
         let at = u64::from(reading.entry.place.at) * UNIT as u64;
-        match read_frame(&reading.segment, at, reading.length())? {
-            Some(record) if record.key() == key => Ok(record),
-            _ => {
+        match read_frame(&reading.segment, at, reading.length()) {
+            Ok(Some(record)) if record.key() == key => Ok(record),
+            Err(error) => {
+                self.drop_entry(reading.hash, reading.entry.place);
+                Err(error.into())
+            }
+            Ok(_) => {
                 self.drop_entry(reading.hash, reading.entry.place);
                 self.counters.damaged.fetch_add(1, Ordering::Relaxed);
                 Err(ReadError::Damaged)
@@ -286,10 +298,19 @@ impl<F: Files> Disk<F> {
         }
     }
 
-    /// Forgets a key: a newer record of it is in memory. Not durable. Whether it was there or on
-    /// its way.
+    /// Forgets a key: a newer record of it is in memory. Whether it was there or on its way. A
+    /// start does not find it either once the next [`Disk::write_purges`] is done.
     pub fn forget(&self, key: &[u8]) -> bool {
-        self.forget_hash(key_hash(key))
+        self.forget_hashed(key_hash(key))
+    }
+
+    /// [`Disk::forget`] of a key by its hash.
+    pub fn forget_hashed(&self, hash: u64) -> bool {
+        let found = self.forget_hash(hash);
+        if found || self.loading.load(Ordering::SeqCst) {
+            self.journal.add_forgotten(hash, || self.next_ticket());
+        }
+        found
     }
 
     fn forget_hash(&self, hash: u64) -> bool {
@@ -317,8 +338,8 @@ impl<F: Files> Disk<F> {
     /// that has to be durable, where something came.
     pub fn purge_rest(&self, key: &[u8]) -> Option<u64> {
         let hash = key_hash(key);
-        self.forget_hash(hash)
-            .then(|| self.journal.add(journal::KEY, &hash.to_le_bytes(), || self.next_ticket()))
+        let needed = self.forget_hash(hash) || self.may_come_back(hash);
+        needed.then(|| self.journal.add(journal::KEY, &hash.to_le_bytes(), || self.next_ticket()))
     }
 
     /// Whether a start may find a record of a key that is not in the index.
@@ -390,6 +411,10 @@ impl<F: Files> Disk<F> {
     pub fn settle(&self, now: Ms) {
         const PAUSE: Ms = 60_000;
         let mut settled = self.settled.lock();
+        // Tickets of a segment that could not be read are not known.
+        if self.unsure.load(Ordering::SeqCst) {
+            return;
+        }
         if self.loading.load(Ordering::SeqCst) || now < settled.at.saturating_add(PAUSE) {
             return;
         }

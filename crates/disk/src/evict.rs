@@ -42,6 +42,18 @@ impl<F: Files> Writer<F> {
         }
     }
 
+    /// Evicts one segment, as the file system is full; if there is none to evict, `full` is the
+    /// error.
+    pub(crate) fn make_way(&mut self, full: std::io::Error, now: Ms) -> Result<(), PutError> {
+        if self.disk.loading.load(Ordering::SeqCst) {
+            return Err(full.into());
+        }
+        match self.victim(now) {
+            Some(victim) => self.evict(&victim, now, false),
+            None => Err(full.into()),
+        }
+    }
+
     fn victim(&self, now: Ms) -> Option<Arc<Segment<F::File>>> {
         let segments = self.disk.segments.read();
         let closed = || segments.iter().flatten().filter(|s| s.closed.load(Ordering::Relaxed));
@@ -82,13 +94,17 @@ impl<F: Files> Writer<F> {
             evicted += self.disk.index.remove_segment(victim.number);
         }
         self.disk.counters.evicted.fetch_add(evicted, Ordering::Relaxed);
-        if let Some(place) = self.disk.segments.write().get_mut(usize::from(victim.number)) {
+        // Its place may have another segment by now.
+        if let Some(place) = self.disk.segments.write().get_mut(usize::from(victim.number))
+            && place.as_ref().is_some_and(|segment| Arc::ptr_eq(segment, victim))
+        {
             *place = None;
         }
         Ok(())
     }
 
-    /// Writes the live records that were asked for again. One that cannot be read is not.
+    /// Writes the live records that were asked for again, as long as the open segment has room: a
+    /// new one would have to make room itself. One that cannot be read is not.
     fn write_again(
         &mut self,
         victim: &Segment<F::File>,
@@ -110,6 +126,9 @@ impl<F: Files> Writer<F> {
             let length = u64::from(listed.units) * UNIT as u64;
             if length > budget {
                 continue;
+            }
+            if !self.open.as_ref().is_some_and(|open| self.has_room(open, length)) {
+                break;
             }
             let at = u64::from(listed.at) * UNIT as u64;
             let Ok(Some(record)) = read_frame(victim, at, length) else { continue };

@@ -68,6 +68,16 @@ pub trait Storage: Send + Sync + 'static {
     }
 }
 
+/// What a call found; `None`: there is no such file. All other errors stay errors: a file that
+/// cannot be read now may be good.
+pub(crate) fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// A directory of the system. One process at a time has it.
 #[derive(Debug)]
 pub struct Directory {

@@ -33,7 +33,7 @@ pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
 }
 
 /// The hash of a key, by which the index knows it.
-pub(crate) fn key_hash(key: &[u8]) -> u64 {
+pub fn key_hash(key: &[u8]) -> u64 {
     hash(key, SEED)
 }
 

@@ -13,7 +13,7 @@
 //! compares the key, so the loser is a miss.
 
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Shards: a power of two.
 const SHARDS: usize = 256;
@@ -170,6 +170,20 @@ impl Table {
         self.len -= 1;
     }
 
+    /// Takes out all slots of which `gone` says so: a look at every entry. How many.
+    fn take_all(&mut self, mut gone: impl FnMut(&Entry) -> bool) -> u64 {
+        let (mut at, mut taken) = (0, 0);
+        while let Some(slot) = self.slots.get(at).copied() {
+            if used(&slot) && gone(&unpack(slot)) {
+                self.take(at);
+                taken += 1;
+            } else {
+                at += 1;
+            }
+        }
+        taken
+    }
+
     fn grow(&mut self) {
         let places = (self.places + self.places * 18 / 100).max(FIRST);
         let slots = std::mem::take(&mut self.slots);
@@ -299,9 +313,22 @@ impl Index {
         absent
     }
 
-    /// Ends the filling of the index.
-    pub(crate) fn loaded(&self) {
-        self.shards.iter().for_each(|shard| shard.lock().gone = HashSet::new());
+    /// Ends the filling of the index: takes out what has expired by this second. How many entries
+    /// of which segments.
+    pub(crate) fn loaded(&self, now: u32) -> HashMap<u16, u64> {
+        let mut expired: HashMap<u16, u64> = HashMap::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.gone = HashSet::new();
+            shard.table.take_all(|entry| {
+                let over = entry.expires <= now;
+                if over {
+                    *expired.entry(entry.place.segment).or_default() += 1;
+                }
+                over
+            });
+        }
+        expired
     }
 
     /// Takes a key out, with what is on its way. Records of it with a smaller ticket than `floor`
@@ -348,21 +375,8 @@ impl Index {
 
     /// Takes out all entries of a segment: a look at every entry.
     pub(crate) fn remove_segment(&self, segment: u16) -> u64 {
-        let mut removed = 0;
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            let mut at = 0;
-            while at < shard.table.slots.len() {
-                let slot = shard.table.slots[at];
-                if used(&slot) && unpack(slot).place.segment == segment {
-                    shard.table.take(at);
-                    removed += 1;
-                } else {
-                    at += 1;
-                }
-            }
-        }
-        removed
+        let of = |entry: &Entry| entry.place.segment == segment;
+        self.shards.iter().map(|shard| shard.lock().table.take_all(of)).sum()
     }
 
     /// Smallest ticket of the records on their way.

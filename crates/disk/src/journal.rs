@@ -10,11 +10,12 @@
 //! purge is needed as long as a record with a smaller ticket may be in a segment; a journal that is
 //! full is written anew without the others.
 
+use std::collections::HashMap;
 use std::io;
 
 use parking_lot::Mutex;
 
-use crate::files::{Files, Storage};
+use crate::files::{Files, Storage, existing};
 use crate::format::{UNIT, hash, put_u32, put_u64, u32_at, u64_at, whole};
 
 const NAME: &str = "purges";
@@ -160,14 +161,21 @@ fn read_file<S: Storage>(file: &S, most: u64) -> io::Result<Vec<u8>> {
 
 impl<F: Files> Journal<F> {
     /// Opens the journal of a disk. `None`: it is not there, or damaged.
-    pub(crate) fn open(files: &F, random: u64, most: u64) -> Option<(Self, Vec<Purge>)> {
-        let file = files.open(NAME).ok()?;
-        let bytes = read_file(&file, most).ok()?;
-        let (purges, end) = parse(random, &bytes)?;
-        let broken = file.length().ok()? != most;
+    ///
+    /// # Errors
+    /// The system's: it may be good.
+    pub(crate) fn open(
+        files: &F,
+        random: u64,
+        most: u64,
+    ) -> io::Result<Option<(Self, Vec<Purge>)>> {
+        let Some(file) = existing(files.open(NAME))? else { return Ok(None) };
+        let bytes = read_file(&file, most)?;
+        let broken = file.length()? != most;
+        let Some((purges, end)) = parse(random, &bytes) else { return Ok(None) };
         let open = Open { file, end, broken };
         let journal = Self { random, most, queue: Mutex::default(), open: Mutex::new(open) };
-        Some((journal, purges))
+        Ok(Some((journal, purges)))
     }
 
     /// The purges of a disk that another process may have open; `None`: damaged.
@@ -196,6 +204,14 @@ impl<F: Files> Journal<F> {
             queue.bytes = 0;
         }
         number
+    }
+
+    /// Adds a purge of a key that was only replaced, if few wait: records of others are worth more
+    /// than that this one stays away after a start.
+    pub(crate) fn add_forgotten(&self, hash: u64, number: impl FnOnce() -> u64) {
+        if self.queue.lock().waiting.len() < WAITING / 2 {
+            self.add(KEY, &hash.to_le_bytes(), number);
+        }
     }
 
     /// Whether there is something to write.
@@ -277,6 +293,7 @@ impl<F: Files> Journal<F> {
             Some((mut kept, _)) => {
                 kept.retain(|purge| purge.number > needless);
                 kept.extend_from_slice(purges);
+                drop_repeated(&mut kept);
                 kept
             }
             None => vec![everything(last)],
@@ -296,6 +313,18 @@ impl<F: Files> Journal<F> {
         *open = Open { file, end, broken: false };
         Ok(())
     }
+}
+
+/// Drops purges of a key that a later one repeats.
+fn drop_repeated(purges: &mut Vec<Purge>) {
+    let mut latest: HashMap<u64, u64> = HashMap::new();
+    let key = |purge: &Purge| (purge.kind == KEY).then(|| u64_at(&purge.what, 0));
+    for purge in &*purges {
+        if let Some(key) = key(purge) {
+            latest.insert(key, purge.number);
+        }
+    }
+    purges.retain(|purge| key(purge).is_none_or(|key| latest.get(&key) == Some(&purge.number)));
 }
 
 /// Writes a journal, durably, in place of the one before.

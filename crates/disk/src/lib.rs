@@ -54,6 +54,7 @@ mod writer;
 
 pub use disk::{Disk, Reading};
 pub use files::{Directory, Files, Storage};
+pub use format::key_hash;
 pub use journal::{Journalled, Purge};
 pub use load::Loaded;
 pub use look::{Look, LookedSegment, Start, empty, means};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::disk::{Disk, FoundPurges, Segment, file_name, serial_of};
-use crate::files::{Files, Storage};
+use crate::files::{Files, Storage, existing};
 use crate::format::{Home, Listed, seal, seconds};
 use crate::index::{Entry, Place};
 use crate::scan;
@@ -20,8 +20,10 @@ pub struct Loaded {
     pub entries: u64,
     /// Segments found.
     pub segments: u64,
-    /// Files that are no segments of this disk, or could not be read: removed.
+    /// Files that are no segments of this disk, or damaged: removed.
     pub removed: u64,
+    /// Segments that could not be read. Their files stay for a later start.
+    pub unread: u64,
 }
 
 impl<F: Files> Disk<F> {
@@ -38,39 +40,49 @@ impl<F: Files> Disk<F> {
     /// the disk meanwhile. `before`: the number of the writer's first segment
     /// ([`Writer::first`]).
     pub fn load(&self, before: u64, now: Ms) -> Loaded {
-        let names = self.files.list().unwrap_or_default();
+        let names = self.files.list();
+        self.unsure.fetch_or(names.is_err(), Ordering::SeqCst);
+        let names = names.unwrap_or_default();
         let serials: BTreeSet<u64> = names.iter().filter_map(|name| serial_of(name)).collect();
         let mut loaded = Loaded::default();
         for serial in serials.into_iter().rev().filter(|serial| *serial < before) {
-            match self.load_segment(serial, now) {
-                Some(entries) => {
+            match self.load_segment(serial) {
+                Ok(Some(entries)) => {
                     loaded.entries += entries;
                     loaded.segments += 1;
                 }
-                None => {
-                    let removed = self.files.remove(&file_name(serial)).is_ok();
+                Ok(None) => {
+                    let removed = existing(self.files.remove(&file_name(serial))).is_ok();
                     self.unsure.fetch_or(!removed, Ordering::SeqCst);
                     loaded.removed += 1;
+                }
+                Err(_) => {
+                    self.unsure.store(true, Ordering::SeqCst);
+                    loaded.unread += 1;
                 }
             }
         }
         if loaded.removed > 0 && self.files.sync().is_err() {
             self.unsure.store(true, Ordering::SeqCst);
         }
+        for (segment, expired) in self.index.loaded(seconds(Some(now))) {
+            loaded.entries = loaded.entries.saturating_sub(expired);
+            if let Some(segment) = self.segment(segment) {
+                segment.live.fetch_sub(expired as u32, Ordering::Relaxed);
+            }
+        }
         self.loading.store(false, Ordering::SeqCst);
-        self.index.loaded();
         *self.found.lock() = FoundPurges::default();
         loaded
     }
 
     /// The entries found in a segment; `None`: it is of no use.
-    fn load_segment(&self, serial: u64, now: Ms) -> Option<u64> {
+    fn load_segment(&self, serial: u64) -> io::Result<Option<u64>> {
         let home = Home { disk: self.superblock.random, serial };
-        let file = self.files.open(&file_name(serial)).ok()?;
-        let found = scan::find(&file, home).ok().flatten()?;
-        if found.entries.is_empty() {
-            return None;
-        }
+        let Some(file) = existing(self.files.open(&file_name(serial)))? else { return Ok(None) };
+        let Some(found) = scan::find(&file, home)?.filter(|found| !found.entries.is_empty()) else {
+            return Ok(None);
+        };
         if !found.sealed {
             // A segment that cannot be sealed is scanned again at the next start.
             let end = seal(home, found.end, &found.entries);
@@ -80,27 +92,29 @@ impl<F: Files> Disk<F> {
                 .and_then(|()| file.sync());
             let _ = sealed;
         }
-        let length = file.length().ok()?;
-        let segment = self.add_segment(home, file, length, found.entries.len())?;
+        let length = file.length()?;
+        let segment = self.add_segment(home, file, length, found.entries.len());
+        let Some(segment) = segment else { return Ok(None) };
         segment.closed.store(true, Ordering::Relaxed);
         let purges = self.found.lock();
         let mut entries = 0;
         for listed in found.entries.iter().rev() {
             segment.note(listed.hash, listed.ticket, listed.expires);
-            entries += u64::from(self.load_entry(&segment, listed, &purges, now));
+            entries += u64::from(self.load_entry(&segment, listed, &purges));
         }
-        Some(entries)
+        Ok(Some(entries))
     }
 
+    /// Enters a record unless it was purged. An expired one, too, until all are loaded: it stands
+    /// before older ones of its key.
     fn load_entry(
         &self,
         segment: &Segment<F::File>,
         listed: &Listed,
         purges: &FoundPurges,
-        now: Ms,
     ) -> bool {
         let purged = purges.keys.get(&listed.hash).copied().unwrap_or(0).max(purges.floor);
-        if listed.ticket < purged || listed.expires <= seconds(Some(now)) {
+        if listed.ticket < purged {
             return false;
         }
         let place = Place { segment: segment.number, at: listed.at };

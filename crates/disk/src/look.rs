@@ -44,7 +44,7 @@ pub struct LookedSegment<S> {
 impl<F: Files> Look<F> {
     /// Looks at the disk in these files; `None`: there is none, or it counts as empty.
     pub fn open(files: F) -> Option<Look<F>> {
-        let superblock = Superblock::read(&files)?;
+        let superblock = Superblock::read(&files).ok().flatten()?;
         Some(Look { files, superblock })
     }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::files::{Files, Storage};
+use crate::files::{Files, Storage, existing};
 use crate::format::{UNIT, hash, put_u64, u64_at};
 
 const NAME: &str = "superblock";
@@ -47,11 +47,14 @@ impl Superblock {
     }
 
     /// Reads it; `None`: there is no valid one.
-    pub(crate) fn read<F: Files>(files: &F) -> Option<Superblock> {
+    ///
+    /// # Errors
+    /// The system's: there may be one.
+    pub(crate) fn read<F: Files>(files: &F) -> io::Result<Option<Superblock>> {
         let mut bytes = [0; UNIT];
-        let file = files.open(NAME).ok()?;
-        let read = file.read_full(&mut bytes, 0).ok()?;
-        (read == UNIT).then(|| Superblock::decode(&bytes)).flatten()
+        let Some(file) = existing(files.open(NAME))? else { return Ok(None) };
+        let read = file.read_full(&mut bytes, 0)?;
+        Ok((read == UNIT).then(|| Superblock::decode(&bytes)).flatten())
     }
 
     /// Writes it, durably, in place of the one before.

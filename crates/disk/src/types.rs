@@ -66,7 +66,7 @@ pub enum ReadError {
     /// The bytes there are not the record of this key: damaged, or of another key with the same
     /// hash. The entry is gone from the index.
     Damaged,
-    /// The device failed.
+    /// The device failed. The entry is gone from the index: the place may be bad for good.
     Io(io::Error),
 }
 

@@ -75,8 +75,9 @@ pub struct Writer<F: Files> {
     pub(crate) open: Option<Open<F::File>>,
     /// Number of the next segment.
     pub(crate) serial: u64,
-    /// Bytes that may be written now, and when that was so.
-    allowance: (u64, Ms),
+    /// Bytes that may be written now, and when that was so. Below 0 after a long record, and after
+    /// records that were written again.
+    allowance: (i64, Ms),
     /// The limit on bytes per second; 0: none.
     limit: u64,
     /// Records of the latest sealed segment.
@@ -133,18 +134,20 @@ impl<F: Files> Writer<F> {
         if bytes > self.disk.options.most() {
             return Err(PutError::TooLarge);
         }
-        let limit = self.limit;
-        if limit == 0 {
+        if self.limit == 0 {
             return Ok(());
         }
         let (left, at) = self.allowance;
-        let gained = (now.saturating_sub(at).min(BURST * 1000) * limit) / 1000;
-        let left = if at == 0 { limit * BURST } else { (left + gained).min(limit * BURST) };
+        let most = self.limit.saturating_mul(BURST).min(i64::MAX as u64) as i64;
+        let passed = u128::from(now.saturating_sub(at));
+        let gained = i64::try_from(passed * u128::from(self.limit) / 1000).unwrap_or(i64::MAX);
+        let left = if at == 0 { most } else { left.saturating_add(gained).min(most) };
         self.allowance = (left, now.max(1));
-        if left < bytes {
+        // A record that is longer than all that may be used at once has its turn, too.
+        if left < (bytes as i64).min(most) {
             return Err(PutError::Limited);
         }
-        self.allowance.0 -= bytes;
+        self.allowance.0 -= bytes as i64;
         Ok(())
     }
 
@@ -180,14 +183,17 @@ impl<F: Files> Writer<F> {
         open.unentered.push(Unentered { hash, ticket: new.ticket, entry, origin: new.origin });
         let count = match new.origin {
             Origin::Memory => &self.disk.counters.accepted,
-            Origin::Moved(_) => &self.disk.counters.rewritten,
+            Origin::Moved(_) => {
+                self.allowance.0 = self.allowance.0.saturating_sub(bytes as i64);
+                &self.disk.counters.rewritten
+            }
         };
         count.fetch_add(new.record(), Ordering::Relaxed);
         if open.buffer.len() >= BUFFER { Ok(self.flush(now)?) } else { Ok(()) }
     }
 
     /// Whether a frame and the summary after it have room in the open segment.
-    fn has_room(&self, open: &Open<F::File>, bytes: u64) -> bool {
+    pub(crate) fn has_room(&self, open: &Open<F::File>, bytes: u64) -> bool {
         let summary = whole(((open.entries.len() + 1) * LISTED) as u64) + UNIT as u64;
         open.end() + bytes + summary <= self.disk.options.segment()
     }
@@ -276,6 +282,20 @@ impl<F: Files> Writer<F> {
         Ok(())
     }
 
+    /// Makes the file of a segment, with all its room; none is left where that fails.
+    fn create(&self, name: &str, home: Home) -> io::Result<F::File> {
+        let files = &self.disk.files;
+        let file = files.create(name)?;
+        let begun = file
+            .allocate(self.disk.options.segment())
+            .and_then(|()| file.write_full(&home.head(), 0))
+            .and_then(|()| files.sync());
+        if begun.is_err() {
+            let _ = files.remove(name);
+        }
+        begun.map(|()| file)
+    }
+
     /// Opens a segment, and makes room for the next one.
     fn open_segment(&mut self, now: Ms) -> Result<(), PutError> {
         self.make_room(now, false)?;
@@ -284,15 +304,16 @@ impl<F: Files> Writer<F> {
         let home = Home { disk: self.disk.superblock.random, serial };
         let size = self.disk.options.segment();
         let name = file_name(serial);
-        let file = self.disk.files.create(&name)?;
-        let begun = file
-            .allocate(size)
-            .and_then(|()| file.write_full(&home.head(), 0))
-            .and_then(|()| self.disk.files.sync());
-        if let Err(error) = begun {
-            let _ = self.disk.files.remove(&name);
-            return Err(error.into());
-        }
+        let file = loop {
+            match self.create(&name, home) {
+                Ok(file) => break file,
+                // Others took room of the file system: older segments make place for this one.
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                    self.make_way(error, now)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
         let Some(segment) = self.disk.add_segment(home, file, size, self.records) else {
             let _ = self.disk.files.remove(&name);
             return Err(PutError::Busy);

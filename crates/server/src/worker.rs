@@ -131,13 +131,19 @@ struct Faces {
     quic: Vec<(JoinHandle<()>, Rc<Notify>)>,
 }
 
+/// How long the end of a worker waits for threads that block.
+const BLOCKED: Duration = Duration::from_secs(2);
+
 /// The body of a worker thread. Returns when drained.
 pub(crate) fn run(start: Start) -> io::Result<()> {
     // A local runtime: a `LocalSet` on top of an ordinary one queues and polls every task twice.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())?;
-    runtime.block_on(serve(start))
+    let served = runtime.block_on(serve(start));
+    // A read of a device that hangs does not hold up the end.
+    runtime.shutdown_timeout(BLOCKED);
+    served
 }
 
 async fn serve(start: Start) -> io::Result<()> {

@@ -8,7 +8,7 @@ use larder_store::{Cursor, Keep};
 use super::Tier;
 use crate::{clock::Ms, page::lookup::PAGES};
 
-/// Entries looked at between two looks at the clock.
+/// Entries looked at in one step.
 const STEP: usize = 256;
 
 /// Writes pages that were asked for more than once until the time is over: in each round those that
@@ -33,6 +33,9 @@ pub(super) fn write(
                 Keep::Keep
             });
             for key in &keys {
+                if tier.clock.now() >= until {
+                    return Ok(());
+                }
                 let entry = tier.store.peek(PAGES, key, tier.clock.now());
                 if entry.is_some_and(|entry| entry.frequency() >= least) {
                     tier.put_key(disk, writer, key)?;

@@ -10,6 +10,7 @@
 //! | `writer.rs` | the thread that writes them, opens the disk, and tries again after failures |
 //! | `purges.rs` | purges: noted at once, durable by a thread of its own |
 //! | `purged.rs` | purges by what they mean: no record from before one is used |
+//! | `fleet.rs` | purges of other Larders that are carried out, known after a start |
 //! | `read.rs` | reading a record, with all checks before it is used |
 //! | `hottest.rs` | at a stop, what memory has that the disk has not |
 //! | `figures.rs` | counters and figures |
@@ -19,6 +20,7 @@
 //! for [`writer::RETRY`]: requests go on without it.
 
 mod figures;
+mod fleet;
 mod hottest;
 mod purged;
 mod purges;
@@ -27,6 +29,7 @@ mod read;
 mod writer;
 
 use std::{
+    collections::HashSet,
     io,
     sync::{
         Arc,
@@ -36,7 +39,7 @@ use std::{
     time::Duration,
 };
 
-use larder_disk::{Directory, Disk, Options};
+use larder_disk::{Directory, Disk, Options, key_hash};
 use larder_store::{Entry, Store};
 use parking_lot::{Mutex, RwLock};
 
@@ -49,6 +52,13 @@ use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
 
 /// Milliseconds for reads under way.
 const CLOSE: usize = 1000;
+/// Most keys that are replaced while the disk is not open; with more, it is emptied.
+const REPLACED: usize = 1 << 16;
+
+/// Time to seal what is open, after the end of the time for pages.
+const SEALING: Duration = Duration::from_secs(2);
+/// Time between two looks at threads that end.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The pages that a purge means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,12 +86,15 @@ pub(crate) struct Tier {
     disk: RwLock<Option<Arc<Disk<Directory>>>>,
     /// It failed, and is not used for a while.
     off: AtomicBool,
-    /// Something was purged or replaced while the disk was not open: what it has may not be used.
+    /// Something was purged while the disk was not open: what it has may not be used.
     missed: AtomicBool,
+    /// Hashes of keys of which memory got newer records while the disk was not open.
+    replaced: Mutex<HashSet<u64>>,
     /// The server ends: no more pages are taken.
     ending: AtomicBool,
     queue: Queue,
     purged: Purged,
+    executed: fleet::Executed,
     notices: Notices,
     reads: Reads,
     counters: Counters,
@@ -104,9 +117,11 @@ impl Tier {
             disk: RwLock::default(),
             off: AtomicBool::new(false),
             missed: AtomicBool::new(false),
+            replaced: Mutex::default(),
             ending: AtomicBool::new(false),
             queue: Queue::default(),
             purged: Purged::default(),
+            executed: fleet::Executed::default(),
             notices: Notices::default(),
             reads: Reads::default(),
             counters: Counters::default(),
@@ -137,9 +152,8 @@ impl Tier {
     /// Opens the disk; the purges in its journal count from now on.
     fn open(&self) -> io::Result<(Arc<Disk<Directory>>, larder_disk::Writer<Directory>)> {
         let files = Directory::take(&self.settings.path)?;
-        if self.missed.swap(false, Ordering::SeqCst)
-            && let Err(error) = larder_disk::empty(&files)
-        {
+        let missed = self.missed.swap(false, Ordering::SeqCst);
+        if missed && let Err(error) = larder_disk::empty(&files) {
             self.missed.store(true, Ordering::SeqCst);
             return Err(error);
         }
@@ -151,17 +165,36 @@ impl Tier {
         let (disk, purges) = Disk::open(files, options)?;
         let disk = Arc::new(disk);
         let writer = disk.writer()?;
-        purges.iter().for_each(|purge| self.purged.found(purge));
+        for purge in &purges {
+            match purge.kind {
+                fleet::FLEET => self.executed.found(purge),
+                _ => self.purged.found(purge),
+            }
+        }
         *self.disk.write() = Some(disk.clone());
-        // Something came between the look and now.
+        for hash in std::mem::take(&mut *self.replaced.lock()) {
+            disk.forget_hashed(hash);
+        }
+        // Something came between the look and now. The purge is noted before the mark goes.
         if self.missed.load(Ordering::SeqCst) {
             drop(self.begin(Means::All, self.clock.now()));
+            self.missed.store(false, Ordering::SeqCst);
         }
         Ok((disk, writer))
     }
 
     fn disk(&self) -> Option<Arc<Disk<Directory>>> {
         self.disk.read().clone()
+    }
+
+    /// The disk, for a change that it has to know of. `None`: it is not open, and is emptied before
+    /// it is used. Under the lock: whoever opens the disk sees the mark, or the caller the disk.
+    fn disk_or_missed(&self) -> Option<Arc<Disk<Directory>>> {
+        let disk = self.disk.read();
+        if disk.is_none() {
+            self.missed.store(true, Ordering::SeqCst);
+        }
+        disk.clone()
     }
 
     /// The disk, if it is in use.
@@ -219,13 +252,19 @@ impl Tier {
     /// Memory has a newer record of this key, or knows that the one on the disk is of no use.
     /// Whether the disk had one.
     pub(crate) fn replaced(&self, key: &[u8]) -> bool {
-        match self.disk() {
-            Some(disk) => disk.forget(key),
-            None => {
+        let slot = self.disk.read();
+        let Some(disk) = &*slot else {
+            let mut replaced = self.replaced.lock();
+            if replaced.len() < REPLACED {
+                replaced.insert(key_hash(key));
+            } else {
                 self.missed.store(true, Ordering::SeqCst);
-                false
             }
-        }
+            return false;
+        };
+        let disk = disk.clone();
+        drop(slot);
+        disk.forget(key)
     }
 
     /// A page was put over what is there, which no restart may bring back.
@@ -247,14 +286,22 @@ impl Tier {
     }
 
     /// Ends the tier: what is hot in memory is written within `patience`, and all segments are
-    /// sealed.
+    /// sealed. A device that does not answer is not waited for.
     pub(crate) fn end(&self, patience: Duration) {
         self.queue.end(self.clock.now() + patience.as_millis() as u64);
         self.ending.store(true, Ordering::SeqCst);
         self.notices.end();
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
-            let _ = thread.join();
+        let mut left = patience + SEALING;
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if left.is_zero() {
+                let path = self.settings.path.display();
+                eprintln!("larder: the disk {path} does not answer; what was not written is lost");
+                return;
+            }
+            let step = left.min(LOOK);
+            std::thread::sleep(step);
+            left -= step;
         }
     }
 }

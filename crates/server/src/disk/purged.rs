@@ -217,6 +217,11 @@ impl Purged {
     }
 }
 
+/// The oldest of these purges that is done. One that is under way stands for nothing but itself.
+fn oldest(numbers: impl Iterator<Item = u64>) -> Option<u64> {
+    numbers.filter(|number| *number != OPEN).min()
+}
+
 impl Marks {
     fn mark(&mut self, means: &Means<'_>, at: Ms, number: u64) {
         match means {
@@ -252,16 +257,38 @@ impl Marks {
             self.tags.retain(|_, number| *number > middle);
         }
         if self.prefixes.len() > PREFIXES
-            && let Some(oldest) = self.prefixes.iter().map(|p| p.number).min()
+            && let Some(oldest) = oldest(self.prefixes.iter().map(|p| p.number))
         {
             self.floor = self.floor.max(oldest);
             self.prefixes.retain(|prefix| prefix.number > oldest);
         }
         if self.bans.len() > BANS
-            && let Some(oldest) = self.bans.iter().map(|b| b.number).min()
+            && let Some(oldest) = oldest(self.bans.iter().map(|b| b.number))
         {
             self.floor = self.floor.max(oldest);
             self.bans.retain(|ban| ban.number > oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn purges_under_way_stand_for_nothing_but_themselves() {
+        let purged = Purged::default();
+        let (ban, prefix) = (Means::Ban("url ~ \"^/x\""), Means::Prefix("a.test", 0, b"/x"));
+        for at in 0..=BANS as u64 {
+            purged.begin(&ban, at);
+        }
+        (0..=PREFIXES).for_each(|_| purged.begin(&prefix, 0));
+        assert_eq!(purged.0.lock().floor, 0);
+        for at in 0..=BANS as u64 {
+            purged.done(&ban, at, Some(100 + at));
+        }
+        // One too many: the oldest stands for everything from before it.
+        assert_eq!(purged.0.lock().floor, 100);
+        assert_eq!(purged.0.lock().bans.len(), BANS);
     }
 }

@@ -17,7 +17,7 @@ use crate::clock::Ms;
 
 /// Longest wait of a purge's answer for the disk.
 const WAIT: Duration = Duration::from_secs(2);
-/// Pause after a failure.
+/// Pause after a failure; and how long keys that were only replaced wait, for each other's sake.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The news about purges.
@@ -92,10 +92,7 @@ impl Tier {
 
     /// Takes pages out of the index. Whether there were any.
     fn take_out(&self, keys: &[Vec<u8>]) -> bool {
-        let Some(disk) = self.disk() else {
-            self.missed.store(true, Ordering::SeqCst);
-            return false;
-        };
+        let Some(disk) = self.disk_or_missed() else { return false };
         keys.iter().fold(false, |found, key| {
             let (of_key, number) = disk.purge_key(key);
             if let Some(number) = number {
@@ -108,10 +105,7 @@ impl Tier {
     /// Takes out pages that came to the disk meanwhile, or notes what is purged. The number of the
     /// purge; `None`: nothing has to be durable.
     fn take_rest(&self, means: &Means<'_>, at: Ms) -> Option<u64> {
-        let Some(disk) = self.disk() else {
-            self.missed.store(true, Ordering::SeqCst);
-            return None;
-        };
+        let Some(disk) = self.disk_or_missed() else { return None };
         if let Means::Keys(keys) = means {
             return keys.iter().filter_map(|key| disk.purge_rest(key)).max();
         }
@@ -119,9 +113,12 @@ impl Tier {
         Some(disk.purge(kind, &what))
     }
 
-    /// Waits until all purges so far are safe. False: they are not yet, so a crash may bring pages
-    /// back.
+    /// Waits until all purges so far are safe. False: they are not yet, so a restart may bring
+    /// pages back. A disk that is not open keeps no purge: another process may find it as it was.
     pub(crate) async fn settled(&self) -> bool {
+        if self.disk().is_none() || self.missed.load(Ordering::SeqCst) {
+            return false;
+        }
         let wanted = self.notices.latest.load(Ordering::SeqCst);
         let mut safe = self.notices.safe.subscribe();
         let waiting = safe.wait_for(|safe| *safe >= wanted);
@@ -134,7 +131,7 @@ impl Tier {
         loop {
             let mut waits = self.notices.waits.lock();
             if !waits.news && !waits.end {
-                self.notices.news.wait_for(&mut waits, if failing { PAUSE } else { PAUSE * 3600 });
+                self.notices.news.wait_for(&mut waits, PAUSE);
             }
             let end = waits.end;
             waits.news = false;

@@ -60,6 +60,11 @@ impl Queue {
         (std::mem::take(&mut state.items), state.end)
     }
 
+    /// The server ends: until when pages may be written.
+    pub(super) fn until(&self) -> Option<Ms> {
+        self.state.lock().end
+    }
+
     /// Takes no more.
     pub(super) fn end(&self, until: Ms) {
         self.state.lock().end = Some(until);

@@ -1,7 +1,13 @@
 //! Reads a record off the worker's thread, with all checks: the frame's, the page record's own, its
 //! key, and that it was not purged.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use larder_disk::{ReadError, Reading, Record};
 use larder_proto::page::{PageView, Verify, view};
@@ -20,15 +26,24 @@ pub(super) const LARGE: usize = 4;
 /// Records from here on are large, in bytes.
 const LARGE_FROM: u64 = 1 << 20;
 
+/// Reads that fail one after the other, after which the disk is not used for a while.
+const FAILED: u32 = 8;
+
 /// Places for reads.
 pub(super) struct Reads {
+    /// Reads that failed since one succeeded.
+    failed: AtomicU32,
     all: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(READS)), large: Arc::new(Semaphore::new(LARGE)) }
+        Self {
+            failed: AtomicU32::new(0),
+            all: Arc::new(Semaphore::new(READS)),
+            large: Arc::new(Semaphore::new(LARGE)),
+        }
     }
 }
 
@@ -72,6 +87,11 @@ impl Tier {
         self.working().is_some_and(|disk| disk.has(key))
     }
 
+    /// How long a request waits for the disk, and for all that a read of it needs.
+    pub(crate) fn patience(&self) -> Duration {
+        self.settings.patience
+    }
+
     /// Reads the record of a key; waits for it as long as the settings say.
     pub(crate) async fn get(self: &Arc<Self>, key: &[u8]) -> Answer {
         match timeout(self.settings.patience, self.read(key)).await {
@@ -99,13 +119,22 @@ impl Tier {
         });
         let Ok((record, reading, place)) = read.await else { return Answer::Nothing };
         match record {
-            Ok(record) => self.checked(DiskRecord { record, reading, _place: place }),
+            Ok(record) => {
+                self.reads.failed.store(0, Ordering::Relaxed);
+                self.checked(DiskRecord { record, reading, _place: place })
+            }
             Err(ReadError::Damaged) => {
                 self.counters.damaged.one();
                 Answer::Nothing
             }
+            // A bad place costs its page. A bad device is left alone for a while.
             Err(ReadError::Io(error)) => {
-                self.failed("cannot be read", &error);
+                if self.reads.failed.fetch_add(1, Ordering::Relaxed) + 1 >= FAILED {
+                    self.reads.failed.store(0, Ordering::Relaxed);
+                    self.failed("cannot be read", &error);
+                } else {
+                    self.counters.failures.one();
+                }
                 Answer::Nothing
             }
         }

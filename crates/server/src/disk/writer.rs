@@ -87,18 +87,21 @@ impl Tier {
         eprintln!("larder: the disk {} is used again", self.settings.path.display());
     }
 
-    /// Writes what came.
+    /// Writes what came, until the time at a stop is over.
     fn turn(
         &self,
         disk: &Disk<Directory>,
         writer: &mut Writer<Directory>,
         items: impl IntoIterator<Item = Item>,
     ) -> io::Result<()> {
-        let mut items = items.into_iter();
-        let written = items.by_ref().try_for_each(|item| match item {
-            Item::Evicted(entry, ticket) => self.put(disk, writer, &entry, ticket),
-            Item::Key(key) => self.put_key(disk, writer, &key).map(drop),
-        });
+        let (mut items, mut written) = (items.into_iter(), Ok(()));
+        while written.is_ok() && self.queue.until().is_none_or(|until| self.clock.now() < until) {
+            written = match items.next() {
+                Some(Item::Evicted(entry, ticket)) => self.put(disk, writer, &entry, ticket),
+                Some(Item::Key(key)) => self.put_key(disk, writer, &key).map(drop),
+                None => break,
+            };
+        }
         withdraw(disk, items);
         written?;
         let now = self.clock.now();
@@ -178,7 +181,9 @@ fn withdraw(disk: &Disk<Directory>, items: impl IntoIterator<Item = Item>) {
 /// Whether a record may be on the disk: a whole page that a site's origin gave, for everybody, with
 /// some life in it, found by its URL alone; or the marker of such pages.
 fn is_for_disk(entry: &Entry<'_>, page: &PageView<'_>, now: Ms) -> bool {
+    // The slices of a map are in memory alone.
     let not = PageFlags::NO_DISK.with(PageFlags::COPY).with(PageFlags::UNFRAMED);
+    let not = not.with(PageFlags::SLICED);
     let primary = key::parse_variant_key(entry.key()).map_or(entry.key(), |(page, ..)| page);
     matches!(page.meta.kind, Kind::Page | Kind::VaryMarker)
         && page.meta.partial.is_none()

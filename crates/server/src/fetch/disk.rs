@@ -8,8 +8,13 @@ use std::sync::Arc;
 use larder_proto::{
     http::{CacheControl, Fields, Restriction},
     page::{Kind, Meta, PageFlags, PageView, Verify, view},
+    rules::{
+        strip::StoredHead,
+        update::{split_head, with_fields},
+    },
 };
 use larder_store::PutError;
+use tokio::time::timeout;
 
 use crate::{
     disk::{Answer, DiskRecord, Tier},
@@ -106,10 +111,13 @@ impl Lookup<'_> {
     }
 
     /// Whether purges of other Larders are known here: pages may have been purged while this one
-    /// was not running.
+    /// was not running. A fleet that does not answer is waited for as long as the disk is.
     async fn is_current(&self) -> bool {
         match &self.pages.remote {
-            Some(remote) => remote.current().await,
+            Some(remote) => {
+                let current = timeout(self.disk.patience(), remote.current());
+                current.await.unwrap_or(false)
+            }
             None => true,
         }
     }
@@ -187,6 +195,14 @@ pub(crate) fn flags(keep: &Keep, fields: Fields<'_>) -> PageFlags {
     };
     let never = keep.policy.disk == DiskUse::Never;
     PageFlags::empty().with_if(PageFlags::NO_DISK, never || forbidden())
+}
+
+/// [`flags`] of a page with a head that is stored. One that cannot be read forbids the disk.
+pub(crate) fn flags_of(keep: &Keep, stored: &StoredHead) -> PageFlags {
+    // As received, where it was rewritten for clients.
+    let lines = split_head(&stored.head).map(|(_, lines)| [lines, &stored.withheld].concat());
+    let flags = lines.and_then(|lines| with_fields(&lines, |fields| flags(keep, fields)).ok());
+    flags.unwrap_or(PageFlags::NO_DISK)
 }
 
 /// The same flags of a page that is written anew under another head.

@@ -329,6 +329,7 @@ async fn fetch(
         // Another version, or none any more: all slices of this one are of no use.
         200 | 206 | 404 | 410 | 416 => {
             request.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+            request.pages.shared.replaced_on_disk(held.entry.key());
             return Err(NoSlice::Changed);
         }
         status => {

@@ -457,7 +457,8 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let useful = useful_for(&fresh.meta, &keep.policy.cache, !fresh.etag.is_empty());
     let expires = fresh.meta.response_time + 1000 * useful;
-    let meta = Meta { flags: fresh.meta.flags.with(disk::kept(&page.meta)), ..fresh.meta };
+    let flags = disk::kept(&page.meta).with(disk::flags_of(keep, &fresh.head));
+    let meta = Meta { flags: fresh.meta.flags.with(flags), ..fresh.meta };
     let draft = PageDraft {
         key: held.entry.key().to_vec(),
         head: head::without_length(&fresh.head.head),

@@ -293,6 +293,7 @@ async fn cached(
                         ControlFlow::Continue(()) => {
                             let (store, version) = (exchange.request.pages.store, &held.entry);
                             store.delete_if(PAGES, version.key(), version.version());
+                            exchange.request.pages.shared.replaced_on_disk(version.key());
                             continue;
                         }
                     }

@@ -14,6 +14,7 @@ use std::{
 use larder_proto::http::key::{KeyParts, Scheme};
 
 use crate::{
+    disk::Tier,
     page::ban::Ban,
     remote::{
         self, Exchange,
@@ -46,6 +47,9 @@ async fn run(pages: Rc<Pages>, shared: Arc<remote::Shared>, exchange: Rc<Exchang
         for task in shared.journal.tasks() {
             carry_out(&pages, &shared, &task).await;
         }
+        if let Some(disk) = &pages.shared.disk {
+            disk.note_executed(shared.journal.executed());
+        }
         shared.reading.ended(began, round);
         tokio::time::sleep(PAUSE).await;
         tokio::select! {
@@ -59,6 +63,11 @@ async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
     // Noted first: what is taken from the fleet from now on is newer. Pages on their way are
     // found among the flights.
     shared.learn(task);
+    if let Some(disk) = &pages.shared.disk
+        && was_executed(disk, shared, task)
+    {
+        return;
+    }
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
     let tiers = Tiers { fleet: None, ..pages.shared.tiers() };
     let purger = Purger::new(pages.writer(), tiers, soft);
@@ -78,6 +87,18 @@ async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
         }
     };
     pages.shared.purges.note(now, kind, &what, soft, purged, "another Larder".to_owned());
+}
+
+/// Whether an earlier run of this Larder carried a task out: what its disk has is newer.
+fn was_executed(disk: &Tier, shared: &remote::Shared, task: &Task) -> bool {
+    match task {
+        Task::Purge(name, _) if disk.has_executed(*name) => shared.journal.done(*name),
+        Task::Missed(author, cut) if disk.has_executed((*author, cut.number)) => {
+            shared.journal.made_up(*author, cut.number);
+        }
+        _ => return false,
+    }
+    true
 }
 
 async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) {

@@ -60,10 +60,12 @@ struct Purging<'p> {
 impl Purging<'_> {
     /// It was carried out here. Whether the disk had a page of it.
     fn done(self) -> bool {
+        // The disk first: it must not say before that all of the fleet's purges are carried out.
+        let found = self.disk.is_some_and(|begun| begun.found);
         if let Some(begun) = self.fleet {
             begun.done();
         }
-        self.disk.is_some_and(|begun| begun.found)
+        found
     }
 }
 

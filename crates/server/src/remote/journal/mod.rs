@@ -160,6 +160,15 @@ impl Journal {
         tasks
     }
 
+    /// For each author of a purge in the log, or cut from it, the number up to which all its purges
+    /// are executed.
+    pub(crate) fn executed(&self) -> Vec<(u64, u64)> {
+        let state = self.state.lock();
+        let heard = |author: &u64| state.log.cut.contains_key(author) || state.has_entry(*author);
+        let done = state.done.iter().filter(|(author, _)| heard(author));
+        done.map(|(author, number)| (*author, *number)).collect()
+    }
+
     /// Takes the own purges for peers.
     pub(crate) fn untold(&self) -> Vec<(Name, Entry)> {
         std::mem::take(&mut self.state.lock().untold)
@@ -197,10 +206,7 @@ impl State {
         let carried_out = self.open.first().map_or(self.last, |open| open - 1);
         self.done.insert(own, carried_out);
         // The latest authors matter: names without entries are obsolete.
-        let heard = |author: &u64| {
-            *author == own
-                || self.log.entries.range((*author, 0)..=(*author, u64::MAX)).next().is_some()
-        };
+        let heard = |author: &u64| *author == own || self.has_entry(*author);
         self.knows = KnownPurges::new(
             self.done.iter().filter(|(author, _)| heard(author)).map(|(a, n)| (*a, *n)),
         );
@@ -208,10 +214,12 @@ impl State {
 
     /// An author without an entry in the log.
     fn forgettable(&self) -> Option<u64> {
-        let silent = |author: &&u64| {
-            self.log.entries.range((**author, 0)..=(**author, u64::MAX)).next().is_none()
-        };
-        self.done.keys().find(silent).copied()
+        self.done.keys().find(|author| !self.has_entry(**author)).copied()
+    }
+
+    /// Whether an author has an entry in the log.
+    fn has_entry(&self, author: u64) -> bool {
+        self.log.entries.range((author, 0)..=(author, u64::MAX)).next().is_some()
     }
 }
 

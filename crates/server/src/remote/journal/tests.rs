@@ -89,6 +89,18 @@ fn each_carries_out_what_others_ordered_once_and_in_order() {
 }
 
 #[test]
+fn what_is_executed_is_told_as_long_as_the_log_has_it() {
+    let (one, two) = (journal(1), journal(2));
+    let mut server = Log::default();
+    order(&one, 3);
+    through(&mut server, &one);
+    through(&mut server, &two);
+    assert_eq!(two.executed(), []);
+    carry_out(&two);
+    assert_eq!((one.executed(), two.executed()), (vec![(1, 3)], vec![(1, 3)]));
+}
+
+#[test]
 fn logs_meet_in_any_order_and_agree() {
     let journals = [journal(1), journal(2), journal(3)];
     let mut servers = [Log::default(), Log::default()];

@@ -1,0 +1,214 @@
+//! A disk that cannot be read or is full, records that others took the place of, and the most that
+//! eviction can have to do.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Faults, Sim};
+use larder_disk::{Disk, Files, Loaded, Options, PutError, ReadError, Writer};
+use std::io;
+use std::sync::Arc;
+
+const NOW: u64 = 1_700_000_000_000;
+const SIZE: u64 = 16 << 20;
+const UNREADABLE: Faults = Faults { read: 1000, write: 0, short: 0, flip: 0 };
+
+fn options(size: u64) -> Options {
+    Options { size, write_limit: 0, random: 7 }
+}
+
+fn try_open(files: &Sim, size: u64) -> io::Result<(Arc<Disk<Sim>>, Writer<Sim>)> {
+    let disk = Arc::new(Disk::open(files.clone(), options(size))?.0);
+    let writer = disk.writer()?;
+    Ok((disk, writer))
+}
+
+fn open(files: &Sim, size: u64, now: u64) -> (Arc<Disk<Sim>>, Writer<Sim>, Loaded) {
+    let (disk, writer) = try_open(files, size).unwrap();
+    let loaded = disk.load(writer.first(), now);
+    (disk, writer, loaded)
+}
+
+fn put(
+    disk: &Disk<Sim>,
+    writer: &mut Writer<Sim>,
+    key: &[u8],
+    value: &[u8],
+    expires: Option<u64>,
+) -> Result<(), PutError> {
+    let ticket = disk.ticket();
+    assert!(disk.register(key, ticket));
+    writer.put(key, &[value], ticket, expires, NOW)
+}
+
+fn get(disk: &Disk<Sim>, key: &[u8], now: u64) -> Option<Vec<u8>> {
+    let reading = disk.find(key, now)?;
+    Some(disk.read(&reading, key).unwrap().bytes().to_vec())
+}
+
+/// The disk is opened at half its size: many segments go at once, and what was asked for fills more
+/// than one.
+#[test]
+fn a_smaller_size_keeps_the_index_and_the_segments_together() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, 2 * SIZE, NOW);
+    let key = |n: u32| n.to_le_bytes();
+    for n in 0..300 {
+        put(&disk, &mut writer, &key(n), &key(n).repeat(20_000), None).unwrap();
+    }
+    writer.close(NOW).unwrap();
+    let files = files.next_life(false);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for n in 0..300 {
+        disk.find(&key(n), NOW);
+    }
+    for n in 300..500 {
+        put(&disk, &mut writer, &key(n), &key(n).repeat(20_000), None).unwrap();
+        writer.flush(NOW).unwrap();
+        for n in (0..=n).filter(|n| disk.has(&key(*n))) {
+            assert_eq!(get(&disk, &key(n), NOW), Some(key(n).repeat(20_000)), "{n}");
+        }
+        let figures = disk.figures();
+        assert!(figures.entries > 50, "{figures:?}");
+    }
+    assert!(disk.figures().rewritten > 1 << 20, "{:?}", disk.figures());
+}
+
+#[test]
+fn a_start_that_cannot_read_removes_nothing() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    put(&disk, &mut writer, b"b", b"2", None).unwrap();
+    writer.close(NOW).unwrap();
+    // Neither superblock nor journal.
+    let files = files.next_life(false);
+    files.faults(UNREADABLE);
+    assert!(try_open(&files, SIZE).is_err());
+    files.faults(Faults::default());
+    // No segment.
+    let (disk, writer) = try_open(&files, SIZE).unwrap();
+    files.faults(UNREADABLE);
+    let loaded = disk.load(writer.first(), NOW);
+    assert_eq!((loaded.entries, loaded.removed, loaded.unread), (0, 0, 1));
+    // Purges mean what the segment may have, however long that is not known.
+    for minutes in 1..5 {
+        disk.settle(NOW + minutes * 100_000);
+    }
+    assert_eq!(disk.needless(), 0);
+    assert!(disk.purge_key(b"a").1.is_some());
+    disk.write_purges().unwrap();
+    let files = files.next_life(false);
+    files.faults(Faults::default());
+    let (disk, _, loaded) = open(&files, SIZE, NOW);
+    assert_eq!((loaded.entries, loaded.unread), (1, 0));
+    assert_eq!(get(&disk, b"b", NOW), Some(b"2".to_vec()));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_asked_for_once() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    writer.flush(NOW).unwrap();
+    files.faults(UNREADABLE);
+    let reading = disk.find(b"a", NOW).unwrap();
+    assert!(matches!(disk.read(&reading, b"a"), Err(ReadError::Io(_))));
+    assert!(!disk.has(b"a"));
+    assert!(disk.purge_key(b"a").1.is_some(), "a start may be able to read it");
+}
+
+#[test]
+fn what_was_replaced_stays_away_after_a_stop() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    put(&disk, &mut writer, b"b", b"1", None).unwrap();
+    writer.flush(NOW).unwrap();
+    assert!(disk.forget(b"a") && disk.forget(b"b") && !disk.forget(b"c"));
+    put(&disk, &mut writer, b"b", b"2", None).unwrap();
+    assert_eq!(disk.write_purges().unwrap().written, 2);
+    writer.close(NOW).unwrap();
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert_eq!(get(&disk, b"a", NOW), None);
+    assert_eq!(get(&disk, b"b", NOW), Some(b"2".to_vec()));
+}
+
+/// A kill before the replacement was noted: the newer record is known by its own.
+#[test]
+fn an_older_record_does_not_come_back_when_the_newer_one_expires() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    writer.flush(NOW).unwrap();
+    disk.forget(b"a");
+    put(&disk, &mut writer, b"a", b"2", Some(NOW + 10_000)).unwrap();
+    put(&disk, &mut writer, b"b", b"1", Some(NOW + 90_000)).unwrap();
+    writer.flush(NOW).unwrap();
+    let later = NOW + 20_000;
+    let (disk, _, loaded) = open(&files.next_life(false), SIZE, later);
+    assert_eq!((loaded.entries, disk.figures().entries), (1, 1));
+    assert_eq!(get(&disk, b"a", later), None);
+    assert_eq!(get(&disk, b"b", later), Some(b"1".to_vec()));
+}
+
+/// Many replacements: of the purges that wait, none makes place for them.
+#[test]
+fn replacements_never_stand_for_everything() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, 64 << 20, NOW);
+    put(&disk, &mut writer, b"kept", b"1", None).unwrap();
+    for n in 0..30_000u32 {
+        let key = n.to_le_bytes();
+        put(&disk, &mut writer, &key, b"1", None).unwrap();
+        assert!(disk.forget(&key));
+    }
+    writer.close(NOW).unwrap();
+    disk.write_purges().unwrap();
+    let (disk, ..) = open(&files.next_life(false), 64 << 20, NOW);
+    assert_eq!(get(&disk, b"kept", NOW), Some(b"1".to_vec()));
+}
+
+#[test]
+fn a_full_file_system_costs_old_segments() {
+    let files = Sim::new(1, SIZE / 2);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    let value = vec![7; 100_000];
+    for n in 0..400u32 {
+        put(&disk, &mut writer, &n.to_le_bytes(), &value, None).unwrap();
+    }
+    writer.flush(NOW).unwrap();
+    let figures = disk.figures();
+    assert!(figures.used <= SIZE / 2 && figures.entries > 30, "{figures:?}");
+    assert_eq!(get(&disk, &399u32.to_le_bytes(), NOW), Some(value));
+}
+
+#[test]
+fn a_record_of_many_seconds_has_its_turn() {
+    let files = Sim::new(1, u64::MAX);
+    let options = Options { size: SIZE, write_limit: 10_000, random: 1 };
+    let disk = Arc::new(Disk::open(files, options).unwrap().0);
+    let mut writer = disk.writer().unwrap();
+    disk.load(writer.first(), NOW);
+    let mut put = |key: &[u8], length, seconds: u64| {
+        let ticket = disk.ticket();
+        assert!(disk.register(key, ticket));
+        writer.put(key, &[&vec![7; length]], ticket, None, NOW + seconds * 1000)
+    };
+    put(b"long", 100_000, 0).unwrap();
+    // It used what ten seconds give, two of which were there.
+    assert!(matches!(put(b"short", 1_000, 7), Err(PutError::Limited)));
+    put(b"short", 1_000, 9).unwrap();
+}
+
+#[test]
+fn the_greatest_number_is_no_segment() {
+    let files = Sim::new(1, u64::MAX);
+    files.create("ffffffffffffffff.segment").unwrap();
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    writer.close(NOW).unwrap();
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert_eq!(get(&disk, b"a", NOW), Some(b"1".to_vec()));
+}
