@@ -134,6 +134,21 @@ fn scripts_of_many_clients_are_one_step_each() {
         takers.into_iter().map(|taker| taker.join().unwrap()).sum()
     });
     assert_eq!(given, 100, "tokens of 400 that were wanted");
+    // Keys that are not declared: each script is still whole.
+    let transfer = "redis.call('decr', ARGV[1]) redis.call('incr', ARGV[2]) \
+                    return redis.call('get', ARGV[1]) + redis.call('get', ARGV[2])";
+    larder.connect().say("MSET left 0 right 0");
+    std::thread::scope(|scope| {
+        for pair in [["left", "right"], ["right", "left"], ["left", "right"]] {
+            let mut client = larder.connect();
+            scope.spawn(move || {
+                for _ in 0..300 {
+                    let sum = client.ask(&["EVAL", transfer, "0", pair[0], pair[1]]);
+                    assert_eq!(sum.text(), "0", "{pair:?}");
+                }
+            });
+        }
+    });
 }
 
 /// A script without an end: its worker serves others, its keys wait, and it is killed.
@@ -141,6 +156,7 @@ fn scripts_of_many_clients_are_one_step_each() {
 fn a_script_without_an_end_holds_only_its_keys() {
     let larder = Redis::larder(&["--threads", "1"]);
     let (mut other, mut waiter) = (larder.connect(), larder.connect());
+    let key_first = "if ARGV[1] == 'end' then return 1 end ";
     for text in [
         "redis.call('get', KEYS[1]) while true do end",
         "while true do pcall(function() while true do end end) end",
@@ -148,7 +164,10 @@ fn a_script_without_an_end_holds_only_its_keys() {
         "return string.find(string.rep('a', 5000), string.rep('a-', 30) .. 'b')",
         "table.sort({1, 2, 3}, function() while true do end end)",
     ] {
+        let text = &[key_first, text].concat();
         let mut caller = larder.connect();
+        // From its second run on it locks its key alone.
+        assert_eq!(caller.ask(&["EVAL", text, "1", "key", "end"]).text(), "1");
         caller.send(command(&["EVAL", text, "1", "key"]));
         waiter.send(command(&["SET", "key", "later"]));
         wait_until("the script to be killed", || {
@@ -168,7 +187,6 @@ fn a_script_that_has_written_is_not_killed() {
     let larder = Redis::larder(&["--threads", "1"]);
     let (mut other, mut waiter) = (larder.connect(), larder.connect());
     let mut caller = larder.connect();
-    // It ends when somebody else says so, by a key that it reads.
     let text =
         "redis.call('set', KEYS[1], 1) while redis.call('get', ARGV[1]) ~= '1' do end return 1";
     // The key that ends it is taken at its first use: another connection cannot write it then.

@@ -274,13 +274,13 @@ fn lock<'a>(
 ) -> Option<Guard<'a>> {
     if !command.has(flag::WRITE | flag::READONLY) && !script::runs(command.id) {
         return match command.id {
-            Id::Exec => take(locks, &multi::wanted(conn), requester),
+            Id::Exec => take(locks, &multi::wanted(locks, conn), requester),
             _ => Some(Guard::None),
         };
     }
     if command.has(flag::MOVABLEKEYS) {
         let mut wanted = WantedStripes::default();
-        want(&mut wanted, command, args);
+        want(locks, &mut wanted, command, args);
         return take(locks, &wanted, requester);
     }
     let mut places = command.key_places(args.len());
@@ -306,7 +306,7 @@ fn lock<'a>(
         }
         _ => {
             let mut wanted = WantedStripes::default();
-            want(&mut wanted, command, args);
+            want(locks, &mut wanted, command, args);
             take(locks, &wanted, requester)
         }
     }
@@ -417,7 +417,7 @@ fn running_command(args: &Args<'_>) -> Option<&'static Command> {
 }
 
 /// Adds a command's keys to the stripes of an operation.
-pub(crate) fn want(wanted: &mut WantedStripes, command: &Command, args: &Args<'_>) {
+pub(crate) fn want(locks: &Locks, wanted: &mut WantedStripes, command: &Command, args: &Args<'_>) {
     let is_script = script::runs(command.id);
     if !command.has(flag::WRITE | flag::READONLY) && !is_script {
         return;
@@ -434,6 +434,9 @@ pub(crate) fn want(wanted: &mut WantedStripes, command: &Command, args: &Args<'_
             }
             wanted.key(args.get(place));
         }
+    }
+    if is_script && !locks.declared.knows(script::hash(args.get(1))) {
+        wanted.all();
     }
     if command.has(flag::WRITE) || (is_script && !command.has(flag::READONLY)) {
         wanted.writes();

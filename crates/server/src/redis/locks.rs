@@ -32,7 +32,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::shared::Shared;
+use super::{script::Declared, shared::Shared};
 use crate::{clock::Ms, object::Client};
 
 /// Number of stripes. Keys that share one wait for each other; there is no other effect.
@@ -139,6 +139,8 @@ pub(crate) struct Locks {
     stripes: Box<[Stripe]>,
     /// Last ticket issued.
     tickets: AtomicU64,
+    /// Scripts that need no stripes but those of the keys they declare.
+    pub(crate) declared: Declared,
 }
 
 /// A set of stripes.
@@ -267,6 +269,11 @@ impl WantedStripes {
         self.writes = true;
     }
 
+    /// Returns whether these include all of the others.
+    pub(crate) fn cover(&self, others: &WantedStripes) -> bool {
+        self.set.0.iter().zip(&others.set.0).all(|(own, other)| other & !own == 0)
+    }
+
     /// Returns whether no stripe is needed.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys == 0 && !self.writes
@@ -276,7 +283,8 @@ impl WantedStripes {
 impl Locks {
     pub(crate) fn new() -> Locks {
         let stripes = (0..STRIPES).map(|_| Stripe::default()).collect();
-        Locks { busy: Busy::default(), stripes, tickets: AtomicU64::new(0) }
+        let declared = Declared::default();
+        Locks { busy: Busy::default(), stripes, tickets: AtomicU64::new(0), declared }
     }
 
     /// Locks for a write of one key. None: the client must wait, and is called.

@@ -16,7 +16,7 @@ use super::{
     dispatch::{self, Found},
     job::{Begun, Job, Progress},
     known::flag,
-    locks::WantedStripes,
+    locks::{Locks, WantedStripes},
     on_demand::{OnDemand, static_default},
     script,
     state::{Conn, ENTRY, gate},
@@ -180,15 +180,16 @@ pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 /// The stripes for the transaction's commands and its watched keys.
-pub(crate) fn wanted(conn: &Conn) -> WantedStripes {
-    if conn.multi.open && !conn.multi.failed { stripes(&conn.multi) } else { Default::default() }
+pub(crate) fn wanted(locks: &Locks, conn: &Conn) -> WantedStripes {
+    let runs = conn.multi.open && !conn.multi.failed;
+    if runs { stripes(locks, &conn.multi) } else { WantedStripes::default() }
 }
 
-fn stripes(multi: &Multi) -> WantedStripes {
+fn stripes(locks: &Locks, multi: &Multi) -> WantedStripes {
     let mut wanted = WantedStripes::default();
     multi.watched.keys().for_each(|(_, key)| wanted.key(key));
     for (found, owned) in &multi.queue {
-        dispatch::want(&mut wanted, found.command, &owned.args());
+        dispatch::want(locks, &mut wanted, found.command, &owned.args());
     }
     wanted
 }
@@ -204,7 +205,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
         });
     if multi.any(|command| script::runs(command.id)) {
-        ctx.conn.exec_stripes = Some(Box::new(stripes(&multi)));
+        ctx.conn.exec_stripes = Some(Box::new(stripes(&ctx.shared.locks, &multi)));
     }
     // The watches end before the transaction's own writes.
     multi.watched.clear();

@@ -1,8 +1,8 @@
 //! Commands that a script calls.
 //!
-//! A script has the stripes of the keys that it has declared. The stripe of any other key is taken
-//! when a command uses it, if it is free, and kept until the script ends. If somebody has it, the
-//! script waits. Scripts that wait hold stripes, so two of them could wait for each other for ever:
+//! A script that is known to use its declared keys alone ([`super::declared`]) has their stripes,
+//! any other has all. If it uses another key nevertheless, its stripe is taken, if it is free, and
+//! kept until the script ends. If somebody has it, the script waits. Scripts that wait hold stripes, so two of them could wait for each other for ever:
 //! only one script of the process may wait at a time. A second one does not wait, and its command
 //! runs all the same: that command is not isolated from the one that holds the key.
 
@@ -71,7 +71,8 @@ impl ScriptJob {
     /// Takes the stripes of the command's keys. False: the command must wait.
     fn has_keys(&mut self, ctx: &Ctx<'_>, found: Found, args: &Args<'_>) -> bool {
         let mut wanted = WantedStripes::default();
-        dispatch::want(&mut wanted, found.command, args);
+        dispatch::want(&ctx.shared.locks, &mut wanted, found.command, args);
+        self.uses(&wanted);
         match ctx.shared.locks.add(&ctx.face.shared, &mut self.held, &wanted) {
             Ok(kept) => {
                 self.more.extend(kept);

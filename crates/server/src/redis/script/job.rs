@@ -14,6 +14,7 @@ use crate::{
         dispatch,
         job::{Begun, Job, Progress},
         locks::{KeptStripes, WantedStripes},
+        script,
     },
 };
 use larder_store::Namespace;
@@ -46,6 +47,12 @@ pub(super) struct ScriptJob {
     /// Replies of its commands.
     pub(super) out: Out,
     pub(super) held: WantedStripes,
+    /// The stripes of its declared keys.
+    declared: WantedStripes,
+    /// Hash of the script, by which it is known to use no others.
+    hash: u64,
+    /// It has used a key that it had not declared.
+    pub(super) strayed: bool,
     pub(super) more: Vec<KeptStripes>,
     pub(super) wrote: bool,
     /// Known to others once it takes longer than a step.
@@ -66,8 +73,10 @@ impl ScriptJob {
         if ctx.conn.exec_stripes.is_none()
             && let Some(command) = command(args)
         {
-            dispatch::want(&mut held, command, args);
+            dispatch::want(&ctx.shared.locks, &mut held, command, args);
         }
+        let mut declared = WantedStripes::default();
+        task.keys.iter().for_each(|key| declared.key(key));
         ScriptJob {
             state: Some(state),
             next: Some(Next::Start(Box::new(task))),
@@ -76,11 +85,19 @@ impl ScriptJob {
             db: (ctx.db, ctx.ns),
             out: Out::default(),
             held,
+            declared,
+            hash: script::hash(args.get(1)),
+            strayed: false,
             more: Vec::new(),
             wrote: false,
             running: None,
             is_out_of_room: false,
         }
+    }
+
+    /// Notes the stripes that a command needs.
+    pub(super) fn uses(&mut self, wanted: &WantedStripes) {
+        self.strayed |= !self.declared.cover(wanted);
     }
 
     /// Goes on until the step is over, or the script has ended.
@@ -159,6 +176,7 @@ impl ScriptJob {
             running.leave(ctx.shared);
         }
         self.stop_waiting(ctx);
+        ctx.shared.locks.declared.learn(self.hash, self.strayed);
         self.more.clear();
         ctx.face.machines.give(state);
         let reply = if self.is_out_of_room { NO_ROOM } else { reply };

@@ -10,11 +10,13 @@
 //! | `cache.rs`, `shebang.rs` | the texts of scripts, and their first line |
 //! | `job.rs`, `calls.rs` | a script in progress, and the commands it calls |
 //! | `machines.rs` | the Lua states of a worker |
+//! | `declared.rs` | scripts known to use no keys but the declared ones |
 //! | `running.rs` | scripts in progress: SCRIPT KILL, BUSY |
 
 mod cache;
 mod calls;
 mod commands;
+mod declared;
 mod eval;
 mod job;
 mod machines;
@@ -26,6 +28,7 @@ use larder_proto::resp::table::Id;
 use super::dispatch::Handler;
 
 pub(crate) use cache::Scripts;
+pub(crate) use declared::{Declared, hash};
 pub(crate) use machines::Machines;
 pub(crate) use running::BUSY;
 
