@@ -454,7 +454,9 @@ fn maps_of_pages_in_slices_stay_in_memory() {
             let part = "Content-Range: bytes 0-65535/131072";
             reply.answer(206, &[FRESH[0], "ETag: \"v1\"", part], vec![b'x'; 65_536]);
         }
-        None => reply.ok(FRESH, "a page"),
+        None => {
+            reply.ok(FRESH, "a page");
+        }
     });
     let lines = "disk = \"always\"\n[[site.rule]]\npath = \"/file\"\nslice = \"64KiB\"";
     let larder = loaded(place.start(&origin, lines));

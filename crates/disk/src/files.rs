@@ -68,7 +68,7 @@ pub trait Storage: Send + Sync + 'static {
     }
 }
 
-/// What a call found; `None`: there is no such file. All other errors stay errors: a file that
+/// The result of a call; `None`: there is no such file. All other errors stay errors: a file that
 /// cannot be read now may be good.
 pub(crate) fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
