@@ -2,9 +2,10 @@
 //!
 //! A script that is known to use its declared keys alone ([`super::declared`]) has their stripes,
 //! any other has all. If it uses another key nevertheless, its stripe is taken, if it is free, and
-//! kept until the script ends. If somebody has it, the script waits. Scripts that wait hold stripes, so two of them could wait for each other for ever:
-//! only one script of the process may wait at a time. A second one does not wait, and its command
-//! runs all the same: that command is not isolated from the one that holds the key.
+//! kept until the script ends. If somebody has it, the script waits. Scripts that wait hold
+//! stripes, so two of them could wait for each other for ever: only one script of the process may
+//! wait at a time. A second one does not wait, and its command runs all the same: that command is
+//! not isolated from the one that holds the key.
 
 use larder_proto::resp::{Args, Owned, Version, table, table::flag};
 
