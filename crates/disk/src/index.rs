@@ -458,7 +458,7 @@ mod tests {
         index.forget(1, 6, true);
         assert!(!index.load(1, &entry(0)) && index.load(2, &entry(0)));
         assert!(!index.load(2, &entry(1)), "the newer one is there");
-        index.loaded();
+        index.loaded(0);
         assert!(index.load(1, &entry(0)));
     }
 

@@ -193,8 +193,14 @@ impl Writer<'_> {
             return Ok(());
         }
         match table.raw_get("double")? {
-            Value::Number(number) => return Ok(self.reply().double(number)),
-            Value::Integer(number) => return Ok(self.reply().double(number as f64)),
+            Value::Number(number) => {
+                self.reply().double(number);
+                return Ok(());
+            }
+            Value::Integer(number) => {
+                self.reply().double(number as f64);
+                return Ok(());
+            }
             _ => {}
         }
         if let Value::Table(map) = table.raw_get("map")? {
@@ -205,14 +211,16 @@ impl Writer<'_> {
         }
         if let Value::String(digits) = table.raw_get("big_number")? {
             let digits = digits.to_string_lossy().replace(['\r', '\n'], " ");
-            return Ok(self.reply().big_number(&digits));
+            self.reply().big_number(&digits);
+            return Ok(());
         }
         if let Value::Table(text) = table.raw_get("verbatim_string")?
             && let (Value::String(format), Value::String(string)) =
                 (text.raw_get("format")?, text.raw_get("string")?)
         {
             let format = format!("{:3.3}", format.to_string_lossy());
-            return Ok(self.reply().verbatim(&format, &string.as_bytes()));
+            self.reply().verbatim(&format, &string.as_bytes());
+            return Ok(());
         }
         self.array(table, depth)
     }

@@ -37,11 +37,11 @@ fn fill(store: &Store, now: Ms) {
         let put = Put {
             value: &[&value],
             flags: n as u32,
-            expires: (n % 3 == 0).then_some(now + 1000 + n),
+            expires: n.is_multiple_of(3).then_some(now + 1000 + n),
             tags: if n % 5 == 0 { &[b"five"] } else { &[] },
             ..Put::default()
         };
-        let ns = if n % 2 == 0 { A } else { B };
+        let ns = if n.is_multiple_of(2) { A } else { B };
         store.put(ns, key.as_bytes(), put, If::Always, now).unwrap();
     }
 }
@@ -53,27 +53,27 @@ fn every_entry_comes_with_all_it_has() {
     old.get(A, b"key10", now).unwrap();
     let before = [A, B].map(|ns| old.stats(ns));
     let versions: Vec<_> = (0..20_000)
-        .map(|n| {
-            let ns = if n % 2 == 0 { A } else { B };
+        .map(|n: u64| {
+            let ns = if n.is_multiple_of(2) { A } else { B };
             old.peek(ns, format!("key{n}").as_bytes(), now).unwrap().version()
         })
         .collect();
     let new = succeed(&old, now);
     for (n, version) in versions.iter().enumerate() {
         let n = n as u64;
-        let ns = if n % 2 == 0 { A } else { B };
+        let ns = if n.is_multiple_of(2) { A } else { B };
         let entry = new.peek(ns, format!("key{n}").as_bytes(), now).unwrap();
         let len = if n % 4000 == 7 { 900_000 } else { 20 + n as usize % 300 };
         assert_eq!(read(&entry), value(n, len), "{n}");
         assert_eq!(entry.flags(), n as u32);
-        assert_eq!(entry.expires(), (n % 3 == 0).then_some(now + 1000 + n));
+        assert_eq!(entry.expires(), n.is_multiple_of(3).then_some(now + 1000 + n));
         assert_eq!(entry.version(), *version);
     }
     assert_eq!([A, B].map(|ns| new.stats(ns)), before);
     assert_eq!(old.stats(A).items, 0);
     assert!(old.get(A, b"key10", now).is_none(), "the giver has nothing any more");
     assert_eq!(new.purge_tag(A, b"five", false, now), 2000);
-    assert_eq!(new.sweep(now + 500_000, 1 << 30) > 0, true);
+    assert!(new.sweep(now + 500_000, 1 << 30) > 0);
     assert_eq!(old.give(now), Err(GiveError::Given));
     assert_eq!(new.give(now), Err(GiveError::Predecessor));
     drop(old);
@@ -248,7 +248,7 @@ fn a_snapshot_brings_everything_back() {
         drop(old);
         let new = restored(&image, &copied).unwrap();
         for n in 0..20_000u64 {
-            let ns = if n % 2 == 0 { A } else { B };
+            let ns = if n.is_multiple_of(2) { A } else { B };
             let entry = new.peek(ns, format!("key{n}").as_bytes(), now).unwrap();
             let len = if n % 4000 == 7 { 900_000 } else { 20 + n as usize % 300 };
             assert_eq!(read(&entry), value(n, len), "{n}");

@@ -105,7 +105,7 @@ impl Tier {
     /// Takes out pages that came to the disk meanwhile, or notes what is purged. The number of the
     /// purge; `None`: nothing has to be durable.
     fn take_rest(&self, means: &Means<'_>, at: Ms) -> Option<u64> {
-        let Some(disk) = self.disk_or_missed() else { return None };
+        let disk = self.disk_or_missed()?;
         if let Means::Keys(keys) = means {
             return keys.iter().filter_map(|key| disk.purge_rest(key)).max();
         }

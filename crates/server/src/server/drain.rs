@@ -23,6 +23,8 @@ impl Server {
         if let Some(admin) = &self.admin {
             admin.draining();
         }
+        // The copies for a successor would keep addresses open that nobody serves.
+        self.kept.clear();
         let clock = self.worker_shared.clock;
         let (began, patience) = (clock.now(), self.settings.http.limits.drain);
         let left = self.drain_pages(patience);

@@ -61,10 +61,10 @@ impl Lzf {
             len += next()?;
         }
         let back = ((control & 0x1f) << 8) + next()? + 1;
-        let mut from = self.out.len().checked_sub(back).ok_or(Bad)?;
-        for _ in 0..len + 2 {
-            self.out.push(self.out[from]);
-            from += 1;
+        let from = self.out.len().checked_sub(back).ok_or(Bad)?;
+        // The copy may overlap what it writes.
+        for at in from..from + len + 2 {
+            self.out.push(self.out[at]);
         }
         Ok(())
     }

@@ -35,6 +35,9 @@ enum At {
     Owned(u64, u64),
 }
 
+/// An entry: its ID, and its fields and values in turn.
+type Record = (StreamId, Vec<Vec<u8>>);
+
 /// A listpack of entries.
 #[derive(Clone, Debug)]
 struct Entries {
@@ -147,7 +150,7 @@ impl Entries {
         Ok(Entries { packed, base, names })
     }
 
-    fn next(&mut self) -> Result<Option<(StreamId, Vec<Vec<u8>>)>, Bad> {
+    fn next(&mut self) -> Result<Option<Record>, Bad> {
         loop {
             let Some(flags) = self.packed.next()? else { return Ok(None) };
             let flags = flags.number()?;

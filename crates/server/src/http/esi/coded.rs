@@ -35,7 +35,7 @@ pub(super) fn applies(page: &Page, policy: &RulePolicy) -> bool {
             let control = field(origin.head, "cache-control");
             field(origin.head, "content-type")
                 .is_some_and(|content_type| worth_compressing(content_type, LEAST_BODY))
-                && !CacheControl::parse(control.into_iter()).no_transform
+                && !CacheControl::parse(control).no_transform
         })
 }
 

@@ -186,7 +186,7 @@ fn a_watched_key_that_expired_stops_the_transaction() {
 fn a_command_refused_while_queuing_fails_the_transaction() {
     let mut me = TestClient::new(&face());
     let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
-    for wrong in ["get", "nosuch", "xadd s * f v"] {
+    for wrong in ["get", "nosuch", "fcall f 0"] {
         let answer = me.say(&format!("multi\nset k 1\n{wrong}\nexec"));
         assert!(answer.ends_with(aborted), "{answer}");
     }

@@ -25,7 +25,7 @@ struct Claim {
 
 /// The outcome for an entry.
 enum Claimed {
-    Claimed,
+    Yes,
     /// It is not in the stream any more, and not pending.
     Deleted,
     No,
@@ -75,7 +75,7 @@ impl Claiming<'_, '_> {
         };
         let pending = Pending { consumer: own.number, time: claim.time, count };
         self.stream.set_pending(number, id, old.map(|old| old.consumer), &pending);
-        Ok(Claimed::Claimed)
+        Ok(Claimed::Yes)
     }
 
     /// A consumer has one pending entry less.
@@ -240,7 +240,7 @@ impl Ids {
                 Claiming { stream: &mut stream, group, own: None, name: consumer, now };
             for at in from..to {
                 let Some(id) = StreamId::parse(args.get(at), 0) else { continue };
-                if matches!(claiming.one(id, claim)?, Claimed::Claimed) {
+                if matches!(claiming.one(id, claim)?, Claimed::Yes) {
                     show(ctx, claiming.stream, id, claim)?;
                     shown += 1;
                 }
@@ -333,7 +333,7 @@ impl Auto {
                 }
                 looks += 1;
                 match claiming.one(*id, &self.claim)? {
-                    Claimed::Claimed => {
+                    Claimed::Yes => {
                         show(ctx, claiming.stream, *id, &self.claim)?;
                         claimed += 1;
                     }

@@ -18,11 +18,14 @@ use super::{SOME, write_entry, write_id};
 const SERVED: u64 = 256;
 const SERVED_BYTES: usize = 1 << 20;
 
+/// A group, and a consumer of it, by their names.
+pub(super) type Names = (Box<[u8]>, Box<[u8]>);
+
 /// The streams that XREAD or XREADGROUP reads, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::redis) struct Reading {
     /// XREADGROUP: the group and its consumer.
-    pub(super) group: Option<(Box<[u8]>, Box<[u8]>)>,
+    pub(super) group: Option<Names>,
     /// Delivered entries need no acknowledgement.
     pub(super) no_ack: bool,
     /// The keys, and the ID after which entries are read (XREAD).

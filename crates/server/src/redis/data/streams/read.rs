@@ -12,7 +12,7 @@ use larder_proto::resp::{
 use super::super::super::ctx::Ctx;
 use super::super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 use super::super::list_moves::Wish;
-use super::deliver::Reading;
+use super::deliver::{Names, Reading};
 use super::range::Walk;
 use super::strict_id;
 use crate::clock::Ms;
@@ -58,7 +58,7 @@ fn options(args: &Args<'_>, grouped: bool, now: Ms) -> Outcome<Options> {
             at += 1;
             options.count = parse_i64(args.get(at)).ok_or(NOT_INTEGER)?.max(0) as u64;
         } else if more > 0 && args.is(at, "STREAMS") {
-            if more % 2 != 0 {
+            if !more.is_multiple_of(2) {
                 return Err("ERR Unbalanced XREAD list of streams: for each stream key an ID or \
                             '$' must be specified."
                     .into());
@@ -160,7 +160,7 @@ fn begin(ctx: &mut Ctx<'_>, args: &Args<'_>, grouped: bool) -> Outcome<Option<Re
     let group = options.group.map(|at| (args.get(at).into(), args.get(at + 1).into()));
     let mut froms = Vec::new();
     for at in options.keys.clone() {
-        match from(ctx, args, at, at + options.keys.len(), &group)? {
+        match from(ctx, args, at, at + options.keys.len(), group.as_ref())? {
             Some(from) => froms.push(from),
             None => return Ok(None),
         }
@@ -190,7 +190,7 @@ fn from(
     args: &Args<'_>,
     key: usize,
     id: usize,
-    group: &Option<(Box<[u8]>, Box<[u8]>)>,
+    group: Option<&Names>,
 ) -> Outcome<Option<From>> {
     let (key, id) = (args.get(key), args.get(id));
     let stream = ctx.open_to_read(key, Kind::Stream)?;
