@@ -93,7 +93,7 @@ assert [tuple(one) for one in r.zrange("board", 0, -1, desc=True, withscores=Tru
 assert r.zrank("board", "bob") == 1 and r.delete("queue", "done", "tags", "board") == 4
 
 # Errors.
-for wrong in (lambda: r.incr("t"), lambda: r.hget("a", "x"), lambda: r.xadd("s", {"f": 1}), lambda: r.eval("return 1", 0)):
+for wrong in (lambda: r.incr("t"), lambda: r.hget("a", "x"), lambda: r.fcall("f", 0), lambda: r.eval("return x", 0)):
     try:
         wrong()
         raise AssertionError("no error")

@@ -275,7 +275,7 @@ fn long_commands_let_others_through() {
         ("PING", "XREADGROUP GROUP g al STREAMS s 0"),
         ("PING", "XPENDING s g - + 20000"),
         ("PING", "XAUTOCLAIM s g bo 0 0 COUNT 20000 JUSTID"),
-        ("COPY s t", "XTRIM t MAXLEN 1"),
+        ("COPY s t REPLACE", "XTRIM t MAXLEN 1"),
     ] {
         larder.serves_others_during(&[prepare], long);
     }

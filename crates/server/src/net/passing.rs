@@ -1,5 +1,5 @@
-//! Connections between two requests, passed to the process that takes over from this one. What a
-//! client has sent meanwhile is in the socket, and goes with it.
+//! Connections between two requests, passed to the process that takes over from this one. Bytes
+//! that a client has sent meanwhile are in the socket, and go with it.
 
 use std::{
     cell::{Cell, RefCell},

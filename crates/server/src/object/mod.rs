@@ -94,7 +94,7 @@ pub(crate) trait Session {
         0
     }
 
-    /// What another process has to know to go on with it between two commands. `None`: it has more
+    /// Its state for another process, to go on with it between two commands. `None`: it has more
     /// than can be passed (subscriptions, a transaction, a login).
     fn passed(&self) -> Option<Value> {
         None

@@ -61,7 +61,7 @@ fn push(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, side: Side, makes
         let len = match done {
             Ok(len) => len,
             Err(error) => {
-                // What was pushed before stays.
+                // Elements pushed before stay.
                 if push.at > 2 {
                     ctx.modified(Class::List, event, key);
                 }

@@ -56,7 +56,7 @@ fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
         let (more, is_gone) = match done {
             Ok(done) => done,
             Err(error) => {
-                // What was changed before stays.
+                // Earlier changes stay.
                 if *changed > 0 {
                     ctx.modified(Class::Set, event, key);
                 }

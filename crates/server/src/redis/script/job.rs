@@ -23,7 +23,7 @@ use larder_store::Namespace;
 const NO_ROOM: &[u8] =
     b"-OOM command not allowed when used memory > 'maxmemory'. There is no room for the script\r\n";
 
-/// What comes next.
+/// The next action of a script.
 pub(super) enum Next {
     Start(Box<Task>),
     Go,

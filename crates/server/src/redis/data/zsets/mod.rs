@@ -242,7 +242,7 @@ pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let (more, is_gone) = match done {
             Ok(done) => done,
             Err(error) => {
-                // What was removed before is gone.
+                // Members removed before are gone.
                 if *removed > 0 {
                     ctx.modified(Class::SortedSet, "zrem", key);
                 }
