@@ -330,7 +330,7 @@ fn a_disk_that_cannot_be_used_stops_nothing() {
     get(larder.addr(), "/").assert_hit();
     assert_eq!(figure(&larder, "up"), 0);
     assert_eq!(larder.stderr().matches("cannot be opened").count(), 1, "{}", larder.stderr());
-    // What it would have is not known: no purge is safe from a restart.
+    // Its pages are not known: no purge is safe from a restart.
     let purged = larder.connect().ask("PURGE", "/", &["Host: site.test"]);
     assert!(purged.text().contains("\"disk\":false"), "{purged:?}");
 }

@@ -155,7 +155,7 @@ fn a_head_that_is_no_head_is_no_page() {
         assert!(answer.get("set-cookie").is_none() && answer.get("x-a").is_none(), "{answer:?}");
         assert_eq!(say(&larder, "delete page:site.test/page\r\n"), "DELETED", "{number}");
     }
-    // What a client library made for itself.
+    // Flags that a client library has for itself.
     for flags in [1, 4, 48, 1 << 17] {
         set(&larder, "page:site.test/page", flags, "serialised");
         assert!(body(&larder, "/page").starts_with("origin "), "{flags}");

@@ -123,7 +123,7 @@ fn a_walk_over_long_members_ends() {
     assert!(calls > 4, "{calls}");
 }
 
-/// What tells two parts of such a set apart is as long as the members.
+/// The separators of such a set are as long as its members.
 #[test]
 fn sorted_sets_of_long_similar_members_stay_usable() {
     let larder = one_worker();

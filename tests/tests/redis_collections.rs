@@ -76,7 +76,7 @@ fn same(words: &Words, left: &Value, right: &Value) -> bool {
 fn compare(seed: u64, version: &str, small: bool) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let stream = Stream::of_collections(seed, now, small);
-    // What a SPOP takes is drawn.
+    // The members that SPOP takes are drawn.
     let skips = |words: &Words| words[0].eq_ignore_ascii_case(b"SPOP") && words.len() == 2;
     Comparison { same, skips, commands: COMMANDS }.run(stream, version, seed);
 }

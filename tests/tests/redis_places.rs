@@ -11,8 +11,8 @@ use larder_tests::{Redis, Value};
 fn answers_and_bytes_are_those_of_redis() {
     for (seed, version) in [(1, "2"), (2, "2"), (3, "3"), (4, "3")] {
         let stream = Stream::of_places(seed, 0, false);
-        // Redis has more commands.
-        let skips = |words: &Words| words.len() == 1 && words[0].eq_ignore_ascii_case(b"COMMAND");
+        // Without names they list all commands, of which Redis has more.
+        let skips = |words: &Words| words.len() < 3 && words[0].eq_ignore_ascii_case(b"COMMAND");
         let same = |_: &Words, left: &Value, right: &Value| left == right;
         Comparison { same, skips, commands: 3000 }.run(stream, version, seed);
     }

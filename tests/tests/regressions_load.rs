@@ -78,7 +78,7 @@ fn long_uploads_that_drip_leave_the_origin_to_others() {
 
 /// `pause`: between two bytes of each upload.
 fn long_uploads_leave_the_origin_to_others(pause: Option<Duration>) {
-    // What one client may use, of 45.
+    // The share of one client, of 45.
     const CONNECTIONS: usize = 34;
     let origin = Origin::start(|seen, reply| {
         reply.ok(FRESH, &seen.target);
