@@ -75,9 +75,18 @@ impl Redis {
     /// one piece, and is answered in one turn. The server has one worker.
     #[track_caller]
     pub fn serves_others_during(&self, prepare: &[&str], long: &str) {
+        self.serves_others_after(
+            |other| prepare.iter().for_each(|line| drop(other.say(line))),
+            long,
+        );
+    }
+
+    /// The same with a preparation of any kind, which runs before each try.
+    #[track_caller]
+    pub fn serves_others_after(&self, mut prepare: impl FnMut(&mut Resp<TcpStream>), long: &str) {
         let mut other = self.connect();
         wait_until(&format!("somebody to be served during {long}"), || {
-            prepare.iter().for_each(|line| drop(other.say(line)));
+            prepare(&mut other);
             other.say("SET stage 0");
             let mut busy = self.connect();
             let long: Vec<&str> = long.split(' ').collect();

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::redis::{command, keys, words};
+use larder_tests::redis::{Value, command, keys, words};
 use larder_tests::{Redis, Resp, wait_until};
 use std::net::TcpStream;
 
@@ -148,15 +148,27 @@ fn others_are_served_while_a_crowd_is_told_of_a_write() {
         (&["HELLO 3", "CLIENT TRACKING ON BCAST PREFIX k"], "SET k new"),
         (&["HELLO 3", "CLIENT TRACKING ON"], "FLUSHALL"),
     ] {
-        let _crowd: Vec<_> = (0..8000)
+        let mut crowd: Vec<_> = (0..8000)
             .map(|_| {
                 let mut client = larder.connect();
                 join.iter().for_each(|line| drop(client.say(line)));
                 client
             })
             .collect();
-        let prepare = if write == "DEL k" { &["SET k 1"][..] } else { &[] };
-        larder.serves_others_during(prepare, write);
+        let again = join.contains(&"GET k");
+        larder.serves_others_after(
+            |other| {
+                if write == "DEL k" {
+                    other.say("SET k 1");
+                }
+                // A client is told once after it has read the key.
+                for client in crowd.iter_mut().filter(|_| again) {
+                    client.send(command(&["GET", "k"]));
+                    while matches!(client.reply(), Value::Many(..)) {}
+                }
+            },
+            write,
+        );
     }
 }
 
