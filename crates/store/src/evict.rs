@@ -78,11 +78,23 @@ impl Store {
 
     /// A segment for `kind` and a writer of `group`; evicts if necessary. No lock may be held.
     pub(crate) fn take_segment(&self, kind: Kind, group: usize, now: Ms) -> Result<u32, PutError> {
+        let segment = self.take_bare_segment(kind, group, now)?;
+        self.segments.widen(segment);
+        Ok(segment)
+    }
+
+    /// [`Store::take_segment`] where nobody is going to write to it.
+    pub(crate) fn take_bare_segment(
+        &self,
+        kind: Kind,
+        group: usize,
+        now: Ms,
+    ) -> Result<u32, PutError> {
         self.enforce(group, 0, now)?;
         let mut idle = 0;
         // An eviction may free almost nothing when nearly all entries were read recently.
         for round in 0..ROUNDS {
-            if let Some(segment) = self.segments.take(kind, self.reserve()) {
+            if let Some(segment) = self.segments.take_bare(kind, self.reserve()) {
                 return Ok(segment);
             }
             if !self.options.evict {
@@ -98,7 +110,7 @@ impl Store {
                 break;
             }
         }
-        self.segments.take(kind, self.reserve()).ok_or(PutError::Full)
+        self.segments.take_bare(kind, self.reserve()).ok_or(PutError::Full)
     }
 
     /// Brings a group below its ceiling, if it would be above it with this many more bytes.

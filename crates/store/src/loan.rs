@@ -18,7 +18,7 @@ impl Lent {
         let segments = &store.segments;
         let before = self.0.len();
         while self.0.len() < wanted {
-            match store.take_segment(staging::KIND, 0, now) {
+            match store.take_bare_segment(staging::KIND, 0, now) {
                 Ok(segment) => {
                     self.0.push(segment);
                     // SAFETY: a segment taken from the pool is its taker's alone, and nobody reads

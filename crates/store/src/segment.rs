@@ -249,8 +249,20 @@ impl Segments {
         self.serial.load(Ordering::Relaxed)
     }
 
-    /// A free segment, unless only `reserve` are left.
+    /// A free segment to write to, unless only `reserve` are left.
     pub(crate) fn take(&self, kind: Kind, reserve: usize) -> Option<u32> {
+        let segment = self.take_bare(kind, reserve)?;
+        self.widen(segment);
+        Some(segment)
+    }
+
+    /// Asks the system for huge pages for a segment that is going to be written.
+    pub(crate) fn widen(&self, segment: u32) {
+        self.map.widen(self.start(segment), self.size());
+    }
+
+    /// A free segment that nobody is going to write, unless only `reserve` are left.
+    pub(crate) fn take_bare(&self, kind: Kind, reserve: usize) -> Option<u32> {
         let mut pool = self.pool.lock();
         if pool.free.len() <= reserve {
             self.reap(&mut pool, REAP);
@@ -261,7 +273,6 @@ impl Segments {
         let segment = pool.free.pop()?;
         drop(pool);
         self.set_kind(segment, kind);
-        self.map.widen(self.start(segment), self.size());
         Some(segment)
     }
 
