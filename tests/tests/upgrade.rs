@@ -381,3 +381,56 @@ fn memory_stays_behind_where_it_is_private_or_another_is_wanted() {
     larder_tests::get(line.larder.addr(), "/other");
     assert_eq!(origin.count_of("/other"), 2);
 }
+
+/// A new process that ends with the memory once left the old one with a 64th of it.
+#[test]
+fn memory_that_a_program_took_along_is_used_again() {
+    let origin = fresh();
+    let mut line = Line::start("memory = \"64MiB\"", "", &origin);
+    let program = line.script(
+        "#!/usr/bin/env python3\nimport socket\ns = socket.socket(fileno=0)\n\
+         s.send(b'{\"kind\":\"hello\",\"protocol\":1}')\n\
+         while b'\"all\"' not in s.recv(65536): pass\n\
+         s.send(b'{\"kind\":\"ready\"}')\n\
+         s.recv(65536)\n\
+         s.send(b'{\"kind\":\"listening\"}')\n\
+         s.recv(65536)\n",
+    );
+    let said = line.upgrade(&["--program", program.to_str().unwrap()]).unwrap_err();
+    assert!(said.contains("has ended"), "{said}");
+    let mut memcached = connect(line.larder.face("memcached"));
+    let value = "x".repeat(1000);
+    for number in 0..30_000 {
+        let ask = format!("set key{number} 0 0 1000\r\n{value}\r\n");
+        talk(&mut memcached, ask.as_bytes(), b"STORED\r\n");
+    }
+    let answer = talk(&mut memcached, b"get key0 key15000\r\n", b"END\r\n");
+    assert_eq!(answer.split(|byte| *byte == b'\n').count(), 6, "both are there");
+    line.upgrade_whole();
+    let mut memcached = connect(line.larder.face("memcached"));
+    let answer = talk(&mut memcached, b"get key0 key15000\r\n", b"END\r\n");
+    assert_eq!(answer.split(|byte| *byte == b'\n').count(), 6, "both are there after it");
+}
+
+/// Clients of such an address once waited for ever: the new process had its socket, and nobody
+/// accepted.
+#[test]
+fn an_address_that_is_configured_no_longer_is_closed() {
+    let origin = fresh();
+    let mut line = Line::start("", "", &origin);
+    let redis = line.larder.face("redis");
+    let socket = line.larder.dir().join("memcached");
+    UnixStream::connect(&socket).unwrap();
+    let text = std::fs::read_to_string(line.larder.dir().join("larder.toml")).unwrap();
+    let at = text.find("[redis]").unwrap();
+    let end = at + text[at..].find("[[site]]").unwrap();
+    let less = [&text[..at], &text[end..]].concat();
+    let unix = format!(", \"unix:{}\"", socket.display());
+    assert!(less.contains(&unix), "{less}");
+    line.larder.rewrite_config(&less.replace(&unix, ""));
+    line.upgrade_whole();
+    wait_until("the address to be refused", || TcpStream::connect(redis).is_err());
+    assert!(!socket.exists() && line.larder.stderr().contains("no longer listening: "));
+    assert_eq!(larder_tests::get(line.larder.addr(), "/page").status, 200);
+    talk(&mut connect(line.larder.face("memcached")), b"mn\r\n", b"MN\r\n");
+}

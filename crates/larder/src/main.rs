@@ -44,10 +44,12 @@ use std::{
 };
 
 use clap::Parser;
+use larder_store::Large;
 
 /// Workers, the log's thread and connections to origins allocate and free on different threads.
+/// Answers of many megabytes grow without being copied.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Large<mimalloc::MiMalloc> = Large(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     upgrade::note_program();

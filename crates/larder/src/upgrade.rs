@@ -89,7 +89,9 @@ pub(crate) fn upgrade(
     };
     let done = server.hand_over(link, &named.to_value(), &mut beat);
     if let Err(reason) = done {
-        return Err(ended(&mut child, reason));
+        let reason = ended(&mut child, reason);
+        server.take_back();
+        return Err(reason);
     }
     done
 }

@@ -72,6 +72,8 @@ end
 
 local function caught(ok, e, ...)
   if ok then return ok, e, ... end
+  -- A script that is ended by force catches nothing.
+  native.must_live()
   e = shown(e)
   if type(e) == "table" then
     local text = rawget(e, "err")
@@ -80,8 +82,13 @@ local function caught(ok, e, ...)
   return false, e
 end
 
+local function handled(ok, ...)
+  if not ok then native.must_live() end
+  return ok, ...
+end
+
 function globals.xpcall(f, handler)
-  return xpcall(f, function(e) return handler(shown(e)) end)
+  return handled(xpcall(f, function(e) return handler(shown(e)) end))
 end
 
 function globals.pcall(...)
@@ -162,7 +169,10 @@ local resume, create = co.resume, co.create
 
 local function resumed(ok, e, ...)
   depth = depth - 1
-  if not ok then e = shown(e) end
+  if not ok then
+    native.must_live()
+    e = shown(e)
+  end
   return ok, e, ...
 end
 

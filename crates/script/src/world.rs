@@ -90,7 +90,7 @@ impl<'a> World<'a> {
             )?,
         )?;
         lua.set_named_registry_value("look", native.raw_get::<Function>("look")?)?;
-        hook(lua, &pause.control, INSTRUCTIONS)?;
+        hook(lua, &pause.control)?;
         let (pause, compiled) = (pause.clone(), HashMap::new());
         Ok(World { lua, pause, run, env, globals, compiled })
     }
@@ -107,8 +107,6 @@ impl<'a> World<'a> {
                     text.push_str(&format!(" script: {}, on {source}:{line}.", task.name));
                 }
                 Reply::new(&mut out, task.version).error(text);
-                // Lua looks at the time as rarely as before.
-                let _ = hook(self.lua, &self.pause.control, INSTRUCTIONS);
             }
             Err(error) => {
                 out.clear();
@@ -214,18 +212,19 @@ fn compile(
     })
 }
 
-/// Looks at the time every so many instructions.
-fn hook(lua: &Lua, control: &std::rc::Rc<Control>, instructions: u32) -> Result<()> {
+/// Looks at the time every so many instructions. Ends a script by an error where it is to end by
+/// force; whatever catches errors throws that one again (`boot.lua`).
+fn hook(lua: &Lua, control: &std::rc::Rc<Control>) -> Result<()> {
     let control = control.clone();
-    let triggers = HookTriggers::new().every_nth_instruction(instructions);
+    let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);
     lua.set_global_hook(triggers, move |lua, debug| {
         if control.killed.get() {
-            return Err(stop(lua, &control, debug, instructions));
+            return Err(stop(&control, debug));
         }
         if (control.is_over)() {
             let looked = lua.named_registry_value::<Function>("look")?.call::<()>(());
             if control.killed.get() {
-                return Err(stop(lua, &control, debug, instructions));
+                return Err(stop(&control, debug));
             }
             looked?;
         }
@@ -233,16 +232,13 @@ fn hook(lua: &Lua, control: &std::rc::Rc<Control>, instructions: u32) -> Result<
     })
 }
 
-/// Notes where the script was stopped, and has every further instruction fail: no `pcall` goes on.
-fn stop(lua: &Lua, control: &std::rc::Rc<Control>, debug: &Debug<'_>, instructions: u32) -> Error {
+/// Notes where the script was stopped.
+fn stop(control: &Control, debug: &Debug<'_>) -> Error {
     let source = debug.source().source.map(|source| source.into_owned());
     if let (Some(source), Some(line)) = (source, debug.current_line())
         && source != BOOT
     {
         control.killed_at.borrow_mut().get_or_insert((source, line));
-    }
-    if instructions > 1 {
-        let _ = hook(lua, control, 1);
     }
     Error::runtime(KILLED)
 }
@@ -295,6 +291,12 @@ fn basics<'a: 'scope, 'scope, 'env: 'scope>(
 ) -> Result<()> {
     let own = pause.clone();
     basics.raw_set("look", scope.create_function(move |_, ()| own.look())?)?;
+    let control = pause.control.clone();
+    let must_live = move |_: &Lua, ()| match control.killed.get() {
+        true => Err(Error::runtime(KILLED)),
+        false => Ok(()),
+    };
+    basics.raw_set("must_live", lua.create_function(must_live)?)?;
     basics
         .raw_set("memory", lua.create_function(|lua, ()| Ok(lua.used_memory() as f64 / 1024.0))?)?;
     let place = |lua: &Lua, ()| {

@@ -5,6 +5,7 @@ mod drain;
 mod error;
 mod fixed;
 mod memory;
+mod notes;
 mod reload;
 mod snapshot;
 mod sockets;
@@ -102,7 +103,9 @@ pub struct Server {
     /// Another process has taken over.
     handed_over: bool,
     /// The thread that passes connections to it.
-    passing: Option<JoinHandle<Link>>,
+    passing: Option<JoinHandle<()>>,
+    /// The way to the process that has taken over: it counts on what this one keeps until the end.
+    after: Option<Arc<Link>>,
     /// `memory` at the start, and the store's part of it: index and tables are made for it.
     memory: u64,
     budget: u64,
@@ -132,6 +135,7 @@ impl Server {
                 server.inherited = inherited;
                 if let Some(link) = before {
                     server.up(link).map_err(StartError::Before)?;
+                    server.inherited.close_handed();
                 }
                 Ok(server)
             }
@@ -174,9 +178,9 @@ impl Server {
     ) -> Result<Server, StartError> {
         let logger = open_log(&settings)?;
         // From here on little can fail: the process before this one stands still.
-        let Given { memory, flush } = given()?;
-        let (store, clock, workers) =
-            (open_store(&settings, memory)?, Clock::start(), settings.threads.max(1));
+        let Given { memory, notes } = given()?;
+        let (store, notes) = open_store(&settings, memory, notes)?;
+        let (clock, workers) = (Clock::start(), settings.threads.max(1));
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
         let faces = Faces::new(&settings, store, clock, workers, &logger, tracing)?;
         let apps = Arc::<Apps>::default();
@@ -210,13 +214,12 @@ impl Server {
             kept: std::mem::take(&mut sockets.kept),
             handed_over: false,
             passing: None,
+            after: None,
             commands: Vec::new(),
             threads: Vec::new(),
         };
         server.note_https_port();
-        if let Some(shared) = server.faces.memcached.as_ref().filter(|_| flush != 0) {
-            shared.flush_at(flush);
-        }
+        notes.apply(&server.faces);
         for number in 0..workers {
             server.start_worker(number, &mut sockets)?;
         }

@@ -79,7 +79,7 @@ impl Store {
     /// A segment for `kind` and a writer of `group`; evicts if necessary. No lock may be held.
     pub(crate) fn take_segment(&self, kind: Kind, group: usize, now: Ms) -> Result<u32, PutError> {
         let segment = self.take_bare_segment(kind, group, now)?;
-        self.segments.widen(segment);
+        self.segments.want_huge(segment);
         Ok(segment)
     }
 

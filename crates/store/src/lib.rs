@@ -15,6 +15,7 @@
 //! | `reclaim.rs` | memory without eviction |
 //! | `parts.rs` | entries that belong to another entry |
 //! | `loan.rs` | memory lent to callers that keep as many bytes elsewhere |
+//! | `large.rs` | large blocks of the program's heap, which grow without a copy |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
 //! | `observe.rs` | callbacks for evicted and expired entries |
@@ -75,6 +76,8 @@ mod hint;
 mod index;
 #[cfg(not(loom))]
 mod item;
+#[cfg(not(any(loom, miri)))]
+mod large;
 #[cfg(not(loom))]
 mod loan;
 #[cfg(not(loom))]
@@ -130,6 +133,8 @@ pub use entry::Entry;
 pub use fill::{Fill, FillReader, MAX_CONTIGUOUS};
 #[cfg(not(loom))]
 pub use hint::Hint;
+#[cfg(not(any(loom, miri)))]
+pub use large::Large;
 #[cfg(not(loom))]
 pub use loan::Loan;
 #[cfg(not(loom))]

@@ -13,6 +13,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+#[cfg(not(miri))]
+use parking_lot::Mutex;
+
 /// A cache line of index slots.
 pub(crate) type Bucket = [AtomicU64; 8];
 
@@ -42,8 +45,10 @@ struct Shared {
     memory: OwnedFd,
     /// The address range in which the mapping lies, so that it begins at a huge page.
     range: (NonNull<u8>, usize),
-    /// For each huge page whether the system was asked for it.
+    /// For each huge page whether it is wanted, or the system was asked for it.
     asked: Box<[AtomicBool]>,
+    /// Those that it is still to be asked for.
+    wanted: Mutex<Vec<usize>>,
     refused: AtomicUsize,
 }
 
@@ -98,7 +103,8 @@ impl Map {
         let mapped = unsafe { mmap(base, len + more, access, flags, &memory, 0) };
         let range = (NonNull::new(range.cast()).ok_or(io::ErrorKind::OutOfMemory)?, all);
         let asked = (0..len.div_ceil(HUGE)).map(|_| AtomicBool::new(false)).collect();
-        let shared = Shared { memory, range, asked, refused: AtomicUsize::new(0) };
+        let (wanted, refused) = Default::default();
+        let shared = Shared { memory, range, asked, wanted, refused };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         // From here on the range is given back by `drop`.
         let map = Map { base, len, more, shared: Some(shared) };
@@ -120,23 +126,36 @@ impl Map {
         unsafe { self.base.add(self.len) }
     }
 
-    /// Asks the system for huge pages for a range, once. Without them the same memory costs more
-    /// misses of the address cache; for private memory it does this by itself.
+    /// Notes that a range wants huge pages. Without them the same memory costs more misses of the
+    /// address cache; for private memory the system makes them by itself.
     #[cfg(not(miri))]
-    pub(crate) fn widen(&self, at: usize, len: usize) {
+    pub(crate) fn want_huge(&self, at: usize, len: usize) {
         let Some(shared) = &self.shared else { return };
-        for page in at / HUGE..(at + len).div_ceil(HUGE) {
-            let start = page * HUGE;
-            let whole =
-                start + HUGE <= self.len && shared.refused.load(Ordering::Relaxed) < REFUSALS;
-            if !whole || shared.asked[page].swap(true, Ordering::Relaxed) {
+        if shared.refused.load(Ordering::Relaxed) >= REFUSALS {
+            return;
+        }
+        for page in at / HUGE..(at + len).div_ceil(HUGE).min(self.len / HUGE) {
+            if !shared.asked[page].swap(true, Ordering::Relaxed) {
+                shared.wanted.lock().push(page);
+            }
+        }
+    }
+
+    /// Asks the system for so many of the huge pages that are wanted. It waits for all processors,
+    /// for milliseconds where they are busy: not for a thread that serves.
+    #[cfg(not(miri))]
+    pub(crate) fn make_huge(&self, most: usize) {
+        let Some(shared) = &self.shared else { return };
+        for _ in 0..most {
+            let Some(page) = shared.wanted.lock().pop() else { return };
+            // Its memory may have been given back meanwhile.
+            if !shared.asked[page].load(Ordering::Relaxed) {
                 continue;
             }
-            // A page of it has to be there. It may be anybody's: the load is atomic.
-            let _ = self.word(at.max(start)).load(Ordering::Relaxed);
             // SAFETY: the range lies in the mapping; its bytes stay what they are.
-            let done =
-                unsafe { libc::madvise(self.range(start, HUGE).cast(), HUGE, libc::MADV_COLLAPSE) };
+            let done = unsafe {
+                libc::madvise(self.range(page * HUGE, HUGE).cast(), HUGE, libc::MADV_COLLAPSE)
+            };
             if done != 0 {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
             }
@@ -144,7 +163,10 @@ impl Map {
     }
 
     #[cfg(miri)]
-    pub(crate) fn widen(&self, _: usize, _: usize) {}
+    pub(crate) fn want_huge(&self, _: usize, _: usize) {}
+
+    #[cfg(miri)]
+    pub(crate) fn make_huge(&self, _: usize) {}
 
     #[cfg(miri)]
     pub(crate) fn open(len: usize) -> io::Result<Map> {

@@ -252,13 +252,13 @@ impl Segments {
     /// A free segment to write to, unless only `reserve` are left.
     pub(crate) fn take(&self, kind: Kind, reserve: usize) -> Option<u32> {
         let segment = self.take_bare(kind, reserve)?;
-        self.widen(segment);
+        self.want_huge(segment);
         Some(segment)
     }
 
-    /// Asks the system for huge pages for a segment that is going to be written.
-    pub(crate) fn widen(&self, segment: u32) {
-        self.map.widen(self.start(segment), self.size());
+    /// A segment is going to be written: it wants huge pages.
+    pub(crate) fn want_huge(&self, segment: u32) {
+        self.map.want_huge(self.start(segment), self.size());
     }
 
     /// A free segment that nobody is going to write, unless only `reserve` are left.
@@ -458,6 +458,16 @@ impl Segments {
         let released = heat.progress.load(Ordering::Relaxed) >> 32 << 32;
         heat.progress.store(released | live as u64, Ordering::Relaxed);
         heat.chained.store(chained as u32, Ordering::Relaxed);
+    }
+
+    /// Nobody has what was given: it is free.
+    pub(crate) fn take_back(&self) {
+        self.pins.clear_other();
+        for segment in 0..self.count() as u32 {
+            if self.kind(segment) == Kind::Given {
+                self.release(segment, segment);
+            }
+        }
     }
 
     /// The predecessor has ended: what it kept is free.

@@ -360,6 +360,13 @@ impl Store {
         from.0.is_empty().then_some(())
     }
 
+    /// Who was to take the memory over has ended without: it is this store's again, empty.
+    pub fn take_back(&self) {
+        if self.succession.given.swap(false, Ordering::SeqCst) {
+            self.segments.take_back();
+        }
+    }
+
     /// The process that gave the memory has ended: what it kept is free.
     pub fn predecessor_ended(&self) {
         if self.succession.predecessor.swap(false, Ordering::SeqCst) {

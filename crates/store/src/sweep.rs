@@ -13,10 +13,14 @@ use std::sync::atomic::{Ordering, fence};
 /// Shortest time between two sweeps of a segment, in ms, however many different expiries it holds.
 const PAUSE: Ms = 1000;
 
+/// Huge pages that one sweep asks for, of 2 MiB each.
+const HUGE_PAGES: usize = 64;
+
 impl Store {
     /// Frees memory of expired and flushed entries, and of segments that are mostly dead; reads at
     /// most about `budget` bytes of segments. Returns the bytes of the removed entries. Call it
-    /// about every 100 ms.
+    /// about every 100 ms, on a thread that may wait for some milliseconds: it also asks the system
+    /// for huge pages.
     pub fn sweep(&self, now: Ms, budget: usize) -> usize {
         let mut removed = self.sweep_open(now);
         let count = self.segments.count();
@@ -32,6 +36,7 @@ impl Store {
         }
         self.tags.tidy(self);
         self.segments.reap_limbo();
+        self.segments.map.make_huge(HUGE_PAGES);
         removed
     }
 

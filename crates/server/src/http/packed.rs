@@ -11,7 +11,10 @@ use larder_proto::{
     page::{Encoding, Meta, PageFlags, PageView},
     rules::compress::{form_tag, name},
 };
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::{
+    sync::Semaphore,
+    task::{spawn_blocking, spawn_local},
+};
 
 use super::{
     deliver::{self, Body, Delivered},
@@ -30,7 +33,7 @@ use crate::{
         packed,
     },
     request::route::Refusal,
-    room::Counted,
+    room::{Counted, Room},
     settings::RulePolicy,
     wire::Wire,
 };
@@ -242,10 +245,30 @@ async fn make(
     page: &PageView<'_>,
     sent: Encoding,
 ) -> Result<Bytes, Undecoded> {
-    let _place = MADE.acquire().await.map_err(|_| Undecoded::Crowded)?;
+    let place = MADE.acquire().await.map_err(|_| Undecoded::Crowded)?;
     let body = Bytes::from(forms::copied(&held.entry, page.body_at as u64, page.body_len));
-    let (room, length) = (&exchange.request.pages.shared.room, page.content_len());
-    let content = coding::decoded(room, page.meta.encoding, body, length).await?;
+    let room = exchange.request.pages.shared.room.clone();
+    let (from, length) = (page.meta.encoding, page.content_len());
+    // A client that leaves does not end the work, which has its place until then.
+    let task = spawn_local(async move {
+        let _place = place;
+        recoded(&room, (from, body), length, sent).await
+    });
+    task.await.unwrap_or(Err(Undecoded::Crowded))
+}
+
+/// A body of a content of this length, in another coding.
+async fn recoded(
+    room: &Arc<Room>,
+    (from, body): (Encoding, Bytes),
+    length: u64,
+    sent: Encoding,
+) -> Result<Bytes, Undecoded> {
+    let mut copied = Counted::new(room);
+    if !copied.extend(&body).await {
+        return Err(Undecoded::Crowded);
+    }
+    let content = coding::decoded(room, from, copied.into_bytes(), length).await?;
     if content.len() as u64 != length {
         return Err(Undecoded::Damaged);
     }

@@ -83,6 +83,20 @@ impl Inherited {
         Some(self.handed.swap_remove(at))
     }
 
+    /// Closes the sockets of the process before this one for addresses that are no longer in the
+    /// configuration: who connects is refused, and another program may have them.
+    pub(crate) fn close_handed(&mut self) {
+        for Handed { name, foreign, sockets } in self.handed.drain(..) {
+            eprintln!("larder: no longer listening: {name}");
+            for socket in sockets {
+                let listener = InheritedSocket::Unix(UnixListener::from(socket));
+                if let Some(path) = listener.path().filter(|_| !foreign) {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+        }
+    }
+
     /// This file belongs to this process from now on.
     pub(crate) fn own(&mut self, path: &Path) {
         self.taken.retain(|taken| taken != path);

@@ -11,6 +11,7 @@ use std::{
 use rustix::{
     cmsg_space,
     event::{PollFd, PollFlags, Timespec, poll},
+    io::retry_on_intr,
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
         SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -64,7 +65,7 @@ impl Link {
             with.push(SendAncillaryMessage::ScmRights(descriptors));
         }
         let bytes = [io::IoSlice::new(text.as_bytes())];
-        sendmsg(&self.0, &bytes, &mut with, SendFlags::NOSIGNAL)?;
+        retry_on_intr(|| sendmsg(&self.0, &bytes, &mut with, SendFlags::NOSIGNAL))?;
         Ok(())
     }
 
@@ -78,18 +79,16 @@ impl Link {
             tv_sec: within.as_secs() as i64,
             tv_nsec: within.subsec_nanos().into(),
         });
-        if poll(&mut ready, within.as_ref())? == 0 {
+        if retry_on_intr(|| poll(&mut ready, within.as_ref()))? == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let mut bytes = vec![0; LONGEST];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST))];
         let mut with = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(
-            &self.0,
-            &mut [io::IoSliceMut::new(&mut bytes)],
-            &mut with,
-            RecvFlags::CMSG_CLOEXEC,
-        );
+        let received = retry_on_intr(|| {
+            let mut slices = [io::IoSliceMut::new(&mut bytes)];
+            recvmsg(&self.0, &mut slices, &mut with, RecvFlags::CMSG_CLOEXEC)
+        });
         let received = match received {
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             received => received?.bytes,

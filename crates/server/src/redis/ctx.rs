@@ -80,10 +80,19 @@ impl Ctx<'_> {
     /// Returns whether the answer exceeds the memory that one client may use (Redis: a client over
     /// its output buffer limit), or the client was closed meanwhile. The connection ends then.
     pub(crate) fn overflows(&mut self) -> bool {
-        let over =
-            self.out.capacity() > self.face.room / ANSWER || self.conn.known.client.is_killed();
+        let is_long = self.is_too_long(self.out);
+        if self.conn.in_script {
+            // The script gets an error, and goes on whatever becomes of its client.
+            return is_long;
+        }
+        let over = is_long || self.conn.known.client.is_killed();
         self.conn.closing |= over;
         over
+    }
+
+    /// Returns whether an answer exceeds the memory that one client may use.
+    pub(crate) fn is_too_long(&self, out: &Out) -> bool {
+        out.capacity() > self.face.room / ANSWER
     }
 
     /// Has tracking remember the keys that a command with many keys reads next.

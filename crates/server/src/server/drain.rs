@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     Server,
+    notes::Notes,
     snapshot::{self, Written},
     sockets::remove_files,
 };
@@ -67,7 +68,9 @@ impl Server {
             return;
         };
         let (path, clock) = (settings.path.display(), self.worker_shared.clock);
-        match snapshot::write(self.store, settings, clock, until.max(clock.now() + LEAST)) {
+        let notes = Notes::of(&self.faces);
+        let until = until.max(clock.now() + LEAST);
+        match snapshot::write(self.store, &notes, settings, clock, until) {
             Ok(Written { segments, of }) => {
                 eprintln!("larder: {segments} of {of} segments of memory are in {path}");
             }

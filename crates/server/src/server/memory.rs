@@ -4,7 +4,7 @@ use std::{collections::hash_map::RandomState, hash::BuildHasher, os::fd::OwnedFd
 
 use larder_store::{Namespace, Options, Policy, Store};
 
-use super::{StartError, snapshot};
+use super::{StartError, notes::Notes, snapshot};
 use crate::{
     clock::Clock,
     settings::{PARTS, Settings, Share},
@@ -24,12 +24,13 @@ pub(super) struct GivenMemory {
     pub(super) image: Vec<u8>,
 }
 
-/// The store; with the entries of the process before this one, if there was one and its memory can
-/// be used.
+/// The store, and the notes on its entries: those of the process before this one, if there was one
+/// and its memory can be used, or of a snapshot.
 pub(super) fn open_store(
     settings: &Settings,
     given: Option<GivenMemory>,
-) -> Result<&'static Store, StartError> {
+    notes: Notes,
+) -> Result<(&'static Store, Notes), StartError> {
     let options = Options {
         budget: settings.store() as usize,
         max_value: max_value(settings),
@@ -44,7 +45,7 @@ pub(super) fn open_store(
     let after = given.is_some();
     if let Some(GivenMemory { memory, image }) = given {
         match Store::take_over(options.clone(), memory, &image) {
-            Ok(store) => return Ok(resized(Box::leak(Box::new(store)), settings)),
+            Ok(store) => return Ok((resized(Box::leak(Box::new(store)), settings), notes)),
             Err(error) => {
                 eprintln!("larder: warning: the memory of the old process is not used: {error}");
             }
@@ -54,11 +55,11 @@ pub(super) fn open_store(
         let now = Clock::start().now();
         match snapshot::read(options.clone(), from, now) {
             Ok(None) => {}
-            Ok(Some(store)) => {
+            Ok(Some((store, notes))) => {
                 let all = (0..larder_store::NAMESPACES as u8).map(Namespace);
                 let items: u64 = all.map(|ns| store.stats(ns).items).sum();
                 eprintln!("larder: {items} entries of the snapshot {}", from.path.display());
-                return Ok(resized(Box::leak(Box::new(store)), settings));
+                return Ok((resized(Box::leak(Box::new(store)), settings), notes));
             }
             Err(why) => {
                 let path = from.path.display();
@@ -72,7 +73,7 @@ pub(super) fn open_store(
     })?;
     // One store per process, never dropped: threads hold plain references to it, so that a hit
     // counts no references.
-    Ok(Box::leak(Box::new(store)))
+    Ok((Box::leak(Box::new(store)), notes))
 }
 
 /// Memory that was made for more gives up what the settings do not allow.

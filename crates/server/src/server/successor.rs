@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::{
     Server,
     memory::GivenMemory,
+    notes::Notes,
     upgrade::{PROTOCOL, file_of},
 };
 use crate::{
@@ -24,6 +25,8 @@ use crate::{
     worker::Command,
 };
 
+/// Pause after a message that could not be received.
+const UNREADABLE: Duration = Duration::from_millis(10);
 /// Longest wait for the process before this one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -68,8 +71,7 @@ pub fn succeed(link: Link, settings: &Settings) -> Result<(Inherited, Value), St
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) memory: Option<GivenMemory>,
-    /// When all of memcached's items are to be flushed; 0: never.
-    pub(super) flush: u64,
+    pub(super) notes: Notes,
 }
 
 /// Everything is open: waits for the memory.
@@ -87,15 +89,15 @@ pub(super) fn ready(link: &Link) -> io::Result<Given> {
     if message["kind"].as_str() != Some("memory") {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let flush = message["flush"].as_u64().unwrap_or(0);
+    let notes = Notes::of_value(&message["notes"]);
     if files.len() != 2 {
-        return Ok(Given { memory: None, flush });
+        return Ok(Given { memory: None, notes });
     }
     let (mut file, memory) = (std::fs::File::from(files.remove(1)), files.remove(0));
     let mut image = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut image)?;
-    Ok(Given { memory: Some(GivenMemory { memory, image }), flush })
+    Ok(Given { memory: Some(GivenMemory { memory, image }), notes })
 }
 
 impl Server {
@@ -120,7 +122,16 @@ impl Server {
 /// Takes in what the process before this one passes, until it ends.
 fn take_in(link: &Link, store: &'static Store, workers: &[mpsc::Sender<Command>]) {
     let mut next = 0;
-    while let Ok(Some((message, mut sockets))) = link.receive(None) {
+    loop {
+        let (message, mut sockets) = match link.receive(None) {
+            Ok(Some(message)) => message,
+            Ok(None) => break,
+            // A message that cannot be read is no end: that process still uses its memory.
+            Err(_) => {
+                std::thread::sleep(UNREADABLE);
+                continue;
+            }
+        };
         let command = match message["kind"].as_str() {
             Some("connection") => {
                 let passed = sockets.pop().and_then(|socket| Passed::of(&message, socket));

@@ -17,7 +17,10 @@
 use std::{
     io::Write as _,
     os::fd::{AsFd, BorrowedFd},
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, channel},
+    },
     time::Duration,
 };
 
@@ -26,7 +29,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{Server, sockets::Sockets};
+use super::{Server, notes::Notes, sockets::Sockets};
 use crate::{
     clock::{Clock, Ms},
     net::{
@@ -118,6 +121,12 @@ impl Server {
                 Err(reason)
             }
         }
+    }
+
+    /// The process that was to take over has ended without having done so: its memory is this
+    /// one's again, empty.
+    pub fn take_back(&self) {
+        self.store.take_back();
     }
 
     fn send_sockets(&self, link: &Link, manager: &Value) -> std::io::Result<()> {
@@ -223,9 +232,9 @@ impl Server {
             let file = memfd_create("larder-image", MemfdFlags::CLOEXEC)?;
             let mut file = std::fs::File::from(file);
             file.write_all(&image)?;
-            let flush = self.faces.memcached.as_ref().map_or(0, |shared| shared.planned_flush());
+            let notes = Notes::of(&self.faces).to_value();
             let both: [BorrowedFd<'_>; 2] = [memory, file.as_fd()];
-            link.send(&json!({"kind": "memory", "flush": flush}), &both)
+            link.send(&json!({"kind": "memory", "notes": notes}), &both)
         };
         written().map_err(failed)?;
         Ok(Ok(()))
@@ -242,13 +251,14 @@ impl Server {
         if let Some(control) = self.control.take().filter(|path| !same(path)) {
             let _ = std::fs::remove_file(control);
         }
+        let link = Arc::new(link);
+        self.after = Some(link.clone());
         let passing = std::thread::Builder::new().name("larder-pass".to_owned());
         let passing = passing.spawn(move || {
             for parcel in parcels {
                 // A client whose connection cannot be passed sees its end.
                 let _ = send(&link, &parcel);
             }
-            link
         });
         self.passing = passing.ok();
     }

@@ -43,6 +43,8 @@ pub enum Part {
     Consumer(Vec<u8>, u64),
     /// A pending entry of the last consumer.
     Owned(StreamId),
+    /// Nothing; so many bytes or elements were read for it. A payload may have any number of them.
+    Skipped(usize),
 }
 
 /// Reads a payload.
@@ -145,11 +147,19 @@ impl Loader {
                 }
                 kind::ZSET_2 => return Ok(Some(Part::Scored(reader.string()?, reader.score()?))),
                 kind::LIST_QUICKLIST => {
-                    self.packed = Some(Packed::new(Packing::Ziplist, reader.string()?)?);
+                    let bytes = reader.string()?;
+                    let part = Part::Skipped(bytes.len());
+                    self.packed = Some(Packed::new(Packing::Ziplist, bytes)?);
+                    return Ok(Some(part));
                 }
                 kind::LIST_QUICKLIST_2 => match reader.len()? {
                     1 => return Ok(Some(Part::Element(reader.string()?))),
-                    2 => self.packed = Some(Packed::new(Packing::Listpack, reader.string()?)?),
+                    2 => {
+                        let bytes = reader.string()?;
+                        let part = Part::Skipped(bytes.len());
+                        self.packed = Some(Packed::new(Packing::Listpack, bytes)?);
+                        return Ok(Some(part));
+                    }
                     _ => return Err(Bad),
                 },
                 _ => return Err(Bad),

@@ -35,8 +35,13 @@ enum At {
     Owned(u64, u64),
 }
 
-/// An entry: its ID, and its fields and values in turn.
-type Record = (StreamId, Vec<Vec<u8>>);
+/// An entry of a listpack.
+enum Entry {
+    /// Its ID, and its fields and values in turn.
+    There(StreamId, Vec<Vec<u8>>),
+    /// Its number of elements.
+    Removed(usize),
+}
 
 /// A listpack of entries.
 #[derive(Clone, Debug)]
@@ -63,10 +68,13 @@ impl StreamLoader {
                 }
                 At::Listpacks => {
                     self.left -= 1;
-                    self.at = At::Entries(Box::new(Entries::read(reader)?));
+                    let (entries, bytes) = Entries::read(reader)?;
+                    self.at = At::Entries(Box::new(entries));
+                    return Ok(Some(Part::Skipped(bytes)));
                 }
                 At::Entries(entries) => match entries.next()? {
-                    Some((id, pairs)) => {
+                    Some(Entry::Removed(elements)) => return Ok(Some(Part::Skipped(elements))),
+                    Some(Entry::There(id, pairs)) => {
                         if self.last.is_some_and(|last| id <= last) || id == StreamId::MIN {
                             return Err(Bad);
                         }
@@ -135,9 +143,12 @@ fn raw_id(reader: &mut Reader<'_>) -> Result<StreamId, Bad> {
 }
 
 impl Entries {
-    fn read(reader: &mut Reader<'_>) -> Result<Entries, Bad> {
+    /// With the length of the listpack.
+    fn read(reader: &mut Reader<'_>) -> Result<(Entries, usize), Bad> {
         let base = StreamId::of_key(&reader.string()?).ok_or(Bad)?;
-        let mut packed = Packed::new(Packing::Listpack, reader.string()?)?;
+        let bytes = reader.string()?;
+        let len = bytes.len();
+        let mut packed = Packed::new(Packing::Listpack, bytes)?;
         // Numbers of entries and of removed ones.
         packed.must()?;
         packed.must()?;
@@ -147,31 +158,41 @@ impl Entries {
             names.push(packed.must()?.into_bytes());
         }
         packed.must()?;
-        Ok(Entries { packed, base, names })
+        Ok((Entries { packed, base, names }, len))
     }
 
-    fn next(&mut self) -> Result<Option<Record>, Bad> {
-        loop {
-            let Some(flags) = self.packed.next()? else { return Ok(None) };
-            let flags = flags.number()?;
-            let (ms, seq) = (self.packed.must()?.number()?, self.packed.must()?.number()?);
-            let ms = self.base.ms.wrapping_add_signed(ms);
-            let id = StreamId { ms, seq: self.base.seq.wrapping_add_signed(seq) };
-            let mut pairs = Vec::new();
-            if flags & SAME_FIELDS != 0 {
-                for name in &self.names {
-                    pairs.extend([name.clone(), self.packed.must()?.into_bytes()]);
-                }
-            } else {
-                for _ in 0..2 * fields(self.packed.must()?.number()?)? {
-                    pairs.push(self.packed.must()?.into_bytes());
-                }
+    fn next(&mut self) -> Result<Option<Entry>, Bad> {
+        let Some(flags) = self.packed.next()? else { return Ok(None) };
+        let flags = flags.number()?;
+        let (ms, seq) = (self.packed.must()?.number()?, self.packed.must()?.number()?);
+        let ms = self.base.ms.wrapping_add_signed(ms);
+        let id = StreamId { ms, seq: self.base.seq.wrapping_add_signed(seq) };
+        let (is_removed, has_same) = (flags & DELETED != 0, flags & SAME_FIELDS != 0);
+        let count = match has_same {
+            true => self.names.len() as i64,
+            false => fields(self.packed.must()?.number()?)?,
+        };
+        let elements = if has_same { count } else { 2 * count };
+        let mut pairs = Vec::new();
+        if is_removed {
+            for _ in 0..elements {
+                self.packed.must()?;
             }
-            // The number of elements, to go backwards.
-            self.packed.must()?;
-            if flags & DELETED == 0 {
-                return if pairs.is_empty() { Err(Bad) } else { Ok(Some((id, pairs))) };
+        } else if has_same {
+            for name in &self.names {
+                pairs.extend([name.clone(), self.packed.must()?.into_bytes()]);
             }
+        } else {
+            for _ in 0..2 * count {
+                pairs.push(self.packed.must()?.into_bytes());
+            }
+        }
+        // The number of elements, to go backwards.
+        self.packed.must()?;
+        match pairs.is_empty() {
+            _ if is_removed => Ok(Some(Entry::Removed(elements as usize))),
+            true => Err(Bad),
+            false => Ok(Some(Entry::There(id, pairs))),
         }
     }
 }

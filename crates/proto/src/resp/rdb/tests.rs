@@ -13,7 +13,9 @@ fn read(payload: &[u8]) -> Result<Vec<Part>, Bad> {
     }
     let mut parts = Vec::new();
     while let Some(part) = loader.next(payload)? {
-        parts.push(part);
+        if !matches!(part, Part::Skipped(_)) {
+            parts.push(part);
+        }
     }
     Ok(parts)
 }

@@ -1,6 +1,10 @@
 //! The answer all of which is there: with its length and an entity tag, in one write.
 
-use std::hash::Hasher as _;
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher as _, Hasher as _},
+    sync::LazyLock,
+};
 
 use larder_proto::{
     http::{
@@ -239,7 +243,9 @@ const SHORT: u64 = 4096;
 
 /// The hash of an answer: of the same pieces it is the same.
 pub(super) fn hash(exchange: &Exchange<'_, '_>, pieces: &[Piece]) -> u64 {
-    let mut hash = rapidhash::fast::RapidHasher::default();
+    // Who writes a part of a page could choose one with the hash of another otherwise.
+    static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8));
+    let mut hash = rapidhash::fast::RapidHasher::new(*SEED);
     for piece in pieces {
         match piece {
             Piece::Stored(entry, from, to) if to - from > SHORT => {

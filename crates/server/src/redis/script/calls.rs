@@ -37,7 +37,9 @@ impl ScriptJob {
         if found.command.has(flag::WRITE | flag::READONLY) && !self.has_keys(ctx, found, &args) {
             return Some(Next::Call(Box::new(owned), version));
         }
-        self.wrote |= found.command.has(flag::WRITE);
+        if found.command.has(flag::WRITE) && !self.may_write() {
+            return Some(Next::Reply(b"-ERR killed\r\n".to_vec()));
+        }
         // The hint belongs to the command that runs the script.
         ctx.face.hint.set(None);
         ctx.conn.version = version;
@@ -47,7 +49,7 @@ impl ScriptJob {
         if let Some(begun) = ctx.conn.begun.take() {
             return Some(Next::Command(begun, owned));
         }
-        Some(Next::Reply(self.replied()))
+        Some(Next::Reply(self.replied(ctx)))
     }
 
     /// The command, if a script may call it; else the error (script.c, `scriptCall`).

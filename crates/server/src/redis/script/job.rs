@@ -1,6 +1,6 @@
 //! A script in progress.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::Arc;
 
 use larder_proto::resp::{Args, Owned, Version, table::Command};
 use larder_script::{Event, Task};
@@ -95,6 +95,13 @@ impl ScriptJob {
         }
     }
 
+    /// It is about to write, and cannot be killed from now on. False: it is killed.
+    pub(super) fn may_write(&mut self) -> bool {
+        let may = self.running.as_ref().is_none_or(|running| running.writes());
+        self.wrote |= may;
+        may
+    }
+
     /// Notes the stripes that a command needs.
     pub(super) fn uses(&mut self, wanted: &WantedStripes) {
         self.strayed |= !self.declared.cover(wanted);
@@ -156,9 +163,8 @@ impl ScriptJob {
         let running = self
             .running
             .get_or_insert_with(|| Running::enter(shared, client, ctx.face.clock.now(), wrote));
-        running.wrote.store(wrote, Relaxed);
         running.look(shared, ctx.face.clock.now());
-        let is_killed = running.killed.load(Relaxed);
+        let is_killed = running.is_killed();
         let Some(state) = &mut self.state else { return };
         self.is_out_of_room |= !state.hold();
         if is_killed || self.is_out_of_room {
@@ -198,12 +204,16 @@ impl ScriptJob {
         if progress != Progress::Done {
             return Some(Next::Command(begun, owned));
         }
-        Some(Next::Reply(self.replied()))
+        Some(Next::Reply(self.replied(ctx)))
     }
 
-    /// The reply of the command that has ended.
-    pub(super) fn replied(&mut self) -> Vec<u8> {
+    /// The reply of the command that has ended. One that is too long may lack its end.
+    pub(super) fn replied(&mut self, ctx: &Ctx<'_>) -> Vec<u8> {
         let mut bytes = Vec::new();
+        if ctx.is_too_long(&self.out) {
+            self.out = Out::default();
+            return b"-ERR the reply is too long for a script\r\n".to_vec();
+        }
         // Writing to memory does not fail.
         let _ = self.out.send(&mut bytes);
         bytes

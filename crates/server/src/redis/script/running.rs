@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU8, Ordering::Relaxed},
 };
 
 use crate::clock::Ms;
@@ -14,25 +14,43 @@ pub(crate) const BUSY: &str =
 /// Milliseconds after which a script runs for long (`lua-time-limit`).
 const LONG: Ms = 5000;
 
+/// It has written: it is not killed any more.
+const WROTE: u8 = 1;
+/// SCRIPT KILL: it does not write any more.
+const KILLED: u8 = 2;
+
 /// A script in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     pub(super) client: u64,
     pub(super) started: Ms,
-    /// It has written: it is not killed any more.
-    pub(super) wrote: AtomicBool,
-    /// SCRIPT KILL.
-    pub(super) killed: AtomicBool,
+    /// [`WROTE`] or [`KILLED`], whichever came first.
+    state: AtomicU8,
     is_long: AtomicBool,
 }
 
 impl Running {
     /// A script that takes longer than a step.
     pub(super) fn enter(shared: &Shared, client: u64, started: Ms, wrote: bool) -> Arc<Running> {
-        let wrote = AtomicBool::new(wrote);
-        let running = Arc::new(Running { client, started, wrote, ..Running::default() });
+        let state = AtomicU8::new(if wrote { WROTE } else { 0 });
+        let running = Arc::new(Running { client, started, state, ..Running::default() });
         shared.scripts.running.lock().push(running.clone());
         running
+    }
+
+    /// Tries to be the first to say what becomes of it; returns whether it is so now.
+    fn becomes(&self, state: u8) -> bool {
+        let before = self.state.compare_exchange(0, state, Relaxed, Relaxed);
+        before.map_or_else(|found| found == state, |_| true)
+    }
+
+    /// It is about to write. False: it is killed, and must not.
+    pub(super) fn writes(&self) -> bool {
+        self.becomes(WROTE)
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.state.load(Relaxed) == KILLED
     }
 
     /// The time has passed: commands that wait for a script that runs for long get an error.
@@ -57,12 +75,8 @@ pub(super) fn kill(shared: &Shared) -> Result<(), &'static str> {
     if all.is_empty() {
         return Err("NOTBUSY No scripts in execution right now.");
     }
-    let mut any = false;
-    for running in all.iter().filter(|running| !running.wrote.load(Relaxed)) {
-        running.killed.store(true, Relaxed);
-        any = true;
-    }
-    any.then_some(()).ok_or(
+    let killed = all.iter().filter(|running| running.becomes(KILLED)).count();
+    (killed > 0).then_some(()).ok_or(
         "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
          either wait the script termination or kill the server in a hard way using the SHUTDOWN \
          NOSAVE command.",

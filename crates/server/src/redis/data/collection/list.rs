@@ -74,35 +74,32 @@ impl Coll<'_> {
     ) -> Outcome {
         let position = if side == Side::Left { 0 } else { self.len() };
         let found = self.locate(Tree::Main, At::Position(position))?;
-        let (mut bytes, mut count) = (Vec::new(), found.count);
-        if self.len() == 0 {
-            count = 0;
-        }
-        let before = count;
+        let (mut pushed, mut count) = (Vec::new(), 0);
         match side {
-            Side::Right => {
-                let run = found.run.whole();
-                bytes.reserve(run.len() + 64);
-                bytes.extend_from_slice(&run);
-                drop(run);
-                for element in elements {
-                    push_element(&mut bytes, element);
-                    count += 1;
-                }
-            }
+            Side::Right => elements.for_each(|element| {
+                push_element(&mut pushed, element);
+                count += 1;
+            }),
             Side::Left => {
-                let mut pushed = Vec::new();
-                for element in elements {
-                    pushed.push(element);
-                    count += 1;
-                }
-                pushed.iter().rev().for_each(|element| push_element(&mut bytes, element));
-                bytes.extend_from_slice(&found.run.whole());
+                let elements: Vec<_> = elements.collect();
+                count = elements.len() as u64;
+                elements.iter().rev().for_each(|element| push_element(&mut pushed, element));
             }
         }
-        self.head.count += count - before;
         let fill = if side == Side::Left { Fill::Last } else { Fill::First };
-        self.replace(Tree::Main, found, bytes, count, fill)
+        let before = if self.len() == 0 { 0 } else { found.count };
+        self.head.count += count;
+        if Self::is_full(&found) {
+            return self.put_beside(found, side, (pushed, count), fill);
+        }
+        let bytes = {
+            let run = found.run.whole();
+            match side {
+                Side::Left => [&pushed, &run[..]].concat(),
+                Side::Right => [&run[..], &pushed].concat(),
+            }
+        };
+        self.replace(Tree::Main, found, bytes, before + count, fill)
     }
 
     /// Removes items from a position on, at most as many as lie in one run; passes each to `f`.

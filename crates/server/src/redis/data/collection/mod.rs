@@ -77,6 +77,14 @@ impl Bytes {
         }
     }
 
+    /// Their number. Nothing is copied.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Bytes::Own(bytes) => bytes.len(),
+            Bytes::Stored(entry) => entry.len() as usize,
+        }
+    }
+
     pub(super) fn into_vec(self) -> Vec<u8> {
         match self {
             Bytes::Own(bytes) => bytes,

@@ -6,7 +6,7 @@ use larder_proto::resp::collection::{
 };
 
 use super::super::errors::Outcome;
-use super::{Bytes, Coll, Tree};
+use super::{Bytes, Coll, Side, Tree};
 
 /// Most bytes of a run, unless it is one item: a record of the store up to this size is written in
 /// one step.
@@ -98,7 +98,7 @@ impl Coll<'_> {
     ) -> Outcome {
         let (mut bytes, mut count) = (bytes, count);
         if let Some(part) = found.part {
-            self.drop_part(part, found.run.whole().len());
+            self.drop_part(part, found.run.len());
             if count > 0 && bytes.len() < SMALL && fill == Fill::Even {
                 (bytes, count) = self.join(&mut found, bytes, count)?;
             }
@@ -109,6 +109,27 @@ impl Coll<'_> {
         let first = separator_at(&step.node, step.start)?;
         let runs = self.runs(tree, bytes, count, first, fill)?;
         self.put_in(tree, found, &runs)
+    }
+
+    /// Puts the elements of a list beside a found run that is full and stays as it is.
+    pub(super) fn put_beside(
+        &mut self,
+        mut found: Found,
+        side: Side,
+        (bytes, count): (Vec<u8>, u64),
+        fill: Fill,
+    ) -> Outcome {
+        if let Some(step) = found.path.last_mut() {
+            let place = if side == Side::Left { step.start } else { step.end };
+            (step.start, step.end) = (place, place);
+        }
+        let runs = self.runs(Tree::Main, bytes, count, Vec::new(), fill)?;
+        self.put_in(Tree::Main, found, &runs)
+    }
+
+    /// May a found run not grow, and stay while others are put beside it?
+    pub(super) fn is_full(found: &Found) -> bool {
+        found.part.is_some() && found.run.len() >= RUN
     }
 
     /// The separator of a found run.
@@ -122,7 +143,7 @@ impl Coll<'_> {
     /// Replaces a found run by these runs.
     pub(super) fn replace_runs(&mut self, tree: Tree, found: Found, runs: &[Run]) -> Outcome {
         if let Some(part) = found.part {
-            self.drop_part(part, found.run.whole().len());
+            self.drop_part(part, found.run.len());
             return self.put_in(tree, found, runs);
         }
         if let [(bytes, ..)] = runs {
@@ -168,20 +189,20 @@ impl Coll<'_> {
             }
         }
         if let Some((part, more, end)) = after {
-            let next = self.part(part)?.into_vec();
+            let next = self.part(part)?;
             if next.len() + bytes.len() <= JOINED {
                 step.end = end;
                 self.drop_part(part, next.len());
-                return Ok(([bytes, next].concat(), count + more));
+                return Ok(([bytes, next.into_vec()].concat(), count + more));
             }
         }
         let Some(step) = found.path.last_mut() else { return Ok((bytes, count)) };
         if let Some((part, more, start)) = before {
-            let last = self.part(part)?.into_vec();
+            let last = self.part(part)?;
             if last.len() + bytes.len() <= JOINED {
                 step.start = start;
                 self.drop_part(part, last.len());
-                return Ok(([last, bytes].concat(), count + more));
+                return Ok(([last.into_vec(), bytes].concat(), count + more));
             }
         }
         Ok((bytes, count))
@@ -229,7 +250,7 @@ impl Coll<'_> {
             _ => return Ok(false),
         };
         let bytes = self.part(only)?;
-        let len = bytes.whole().len();
+        let len = bytes.len();
         if level == 1 && (len > SMALL || tree == Tree::Members) {
             return Ok(false);
         }
@@ -258,7 +279,11 @@ impl Coll<'_> {
             return self.runs_by_mark(&bytes, first);
         }
         let mut runs: Vec<Run> = Vec::new();
-        for (part, count) in divide(shape, &bytes, RUN, fill)? {
+        let parts = divide(shape, &bytes, RUN, fill)?;
+        if parts.len() == 1 {
+            return Ok(vec![(bytes, count, first)]);
+        }
+        for (part, count) in parts {
             let above = match runs.last() {
                 None => first.clone(),
                 Some(_) if self.kind == Kind::List => Vec::new(),

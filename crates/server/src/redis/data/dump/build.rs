@@ -42,7 +42,12 @@ impl Building {
                 break;
             };
             bytes += size(&part);
-            parts.push(part);
+            if !matches!(part, Part::Skipped(_)) {
+                parts.push(part);
+            }
+        }
+        if parts.is_empty() && !is_over {
+            return Ok(false);
         }
         if self.loader.form() == Form::Hash {
             self.fields(ctx, key, &parts)?;
@@ -165,6 +170,7 @@ impl Building {
             }
             Part::Consumer(name, seen) => self.put_consumer(coll, name, *seen),
             Part::Owned(id) => self.own(coll, *id),
+            Part::Skipped(_) => Ok(()),
             Part::Element(_) | Part::Pair(..) | Part::Scored(..) => Err(Bad.into()),
         }
     }
@@ -203,6 +209,8 @@ pub(super) fn size(part: &Part) -> usize {
         Part::Pair(field, value) => field.len() + value.len(),
         Part::Entry(_, pairs) => pairs.iter().map(|text| text.len() + TEXT).sum(),
         Part::Group(name, ..) | Part::Consumer(name, _) => name.len(),
+        // An element takes some bytes.
+        Part::Skipped(weight) => 16 * weight.min(&BYTES),
         _ => 16,
     }
 }

@@ -112,7 +112,7 @@ struct Checks {
 
 impl Checks {
     fn count(&mut self, part: &Part) -> Result<(), Bad> {
-        self.parts += 1;
+        self.parts += u64::from(!matches!(part, Part::Skipped(_)));
         match part {
             Part::Group(..) => self.settle(),
             Part::Pending(..) => {

@@ -8,7 +8,7 @@ use larder_proto::resp::{
 };
 
 use super::super::super::ctx::{Class, Ctx};
-use super::super::collection::Coll;
+use super::super::collection::{BYTES, Coll};
 use super::super::errors::{Outcome, SYNTAX};
 use super::{SOME, interval_start, strict_id, write_entry, write_id};
 
@@ -169,8 +169,8 @@ impl Ids {
         };
         let to = end.min(self.at + SOME);
         let Some(claim) = self.claim else { return Ok(true) };
-        self.shown += self.claim_some(ctx, args, to, &claim)?;
-        self.at = to;
+        let (shown, to) = self.claim_some(ctx, args, to, &claim)?;
+        (self.at, self.shown) = (to, self.shown + shown);
         Ok(to >= end)
     }
 
@@ -219,26 +219,32 @@ impl Ids {
         Ok(Some(claim))
     }
 
+    /// Claims entries up to `to`, or fewer if they are long. Returns how many are shown, and where
+    /// it has come to.
     fn claim_some(
         &mut self,
         ctx: &mut Ctx<'_>,
         args: &Args<'_>,
         to: usize,
         claim: &Claim,
-    ) -> Outcome<usize> {
+    ) -> Outcome<(usize, usize)> {
         let (key, name, consumer) = (args.get(1), args.get(2), args.get(3));
         let (start, last, from) = (ctx.out.scratch().len(), self.last, self.at);
-        let (shown, made) = ctx.retry(|ctx| {
+        let (shown, end, made) = ctx.retry(|ctx| {
             ctx.out.scratch().truncate(start);
             let Some(mut stream) = ctx.open(key, Kind::Stream)? else {
-                return Ok(Some((0, false)));
+                return Ok(Some((0, to, false)));
             };
-            let Some(mut group) = stream.group(name)? else { return Ok(Some((0, false))) };
+            let Some(mut group) = stream.group(name)? else { return Ok(Some((0, to, false))) };
             group.last = group.last.max(last);
-            let (now, mut shown) = (ctx.now, 0);
+            let (now, mut shown, mut end) = (ctx.now, 0, from);
             let mut claiming =
                 Claiming { stream: &mut stream, group, own: None, name: consumer, now };
             for at in from..to {
+                if ctx.out.scratch().len() - start >= BYTES {
+                    break;
+                }
+                end = at + 1;
                 let Some(id) = StreamId::parse(args.get(at), 0) else { continue };
                 if matches!(claiming.one(id, claim)?, Claimed::Yes) {
                     show(ctx, claiming.stream, id, claim)?;
@@ -246,12 +252,12 @@ impl Ids {
                 }
             }
             let made = claiming.end(name);
-            Ok(stream.commit(ctx)?.map(|()| (shown, made)))
+            Ok(stream.commit(ctx)?.map(|()| (shown, end, made)))
         })?;
         if made {
             ctx.event(Class::Stream, "xgroup-createconsumer", key);
         }
-        Ok(shown)
+        Ok((shown, end))
     }
 }
 
@@ -327,7 +333,8 @@ impl Auto {
             let mut next = None;
             for (nth, (id, _)) in found.iter().enumerate() {
                 let used = claimed as u64 + deleted.len() as u64;
-                if used >= self.left || looks >= self.looks || nth == SOME {
+                let is_long = ctx.out.scratch().len() - start >= BYTES;
+                if used >= self.left || looks >= self.looks || nth == SOME || is_long {
                     next = Some(*id);
                     break;
                 }

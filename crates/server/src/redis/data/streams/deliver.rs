@@ -3,7 +3,7 @@
 use larder_proto::resp::{
     Reply, Version,
     collection::Kind,
-    stream::{Consumer, Group, Pending, StreamId, key},
+    stream::{Consumer, Entry, Group, Pending, StreamId, key},
 };
 
 use super::super::super::{ctx::Class, ctx::Ctx, waiting::Waiter};
@@ -11,7 +11,7 @@ use super::super::collection::Coll;
 use super::super::errors::Outcome;
 use super::super::list_moves::Wish;
 use super::info::Facts;
-use super::{SOME, write_entry, write_id};
+use super::{SOME, weight, write_entry, write_id};
 
 /// Entries, and bytes of them, that a waiting client gets at once; with more its command runs
 /// again, in steps.
@@ -55,11 +55,13 @@ impl Ctx<'_> {
             let (mut bytes, mut ids) = (Vec::new(), Vec::new());
             let mut reply = Reply::new(&mut bytes, version);
             let after = group.last.next().filter(|_| most > 0);
+            let mut some = SOME;
             if let Some(after) = after {
                 stream.entries(after, &mut |entry| {
                     write_entry(&mut reply, entry);
                     ids.push(entry.id);
-                    (ids.len() as u64) < most && ids.len() < SOME
+                    some = some.saturating_sub(weight(entry));
+                    (ids.len() as u64) < most && some > 0
                 })?;
             }
             stream.count_read(&mut group, &ids)?;
@@ -109,9 +111,18 @@ impl Ctx<'_> {
                 ids.push(id);
                 (ids.len() as u64) < most && ids.len() < SOME
             })?;
+            let (mut some, mut shown) = (SOME, 0);
             for id in &ids {
+                if some == 0 {
+                    break;
+                }
+                shown += 1;
                 let mut reply = ctx.reply();
-                if !stream.entry(*id, &mut |entry| write_entry(&mut reply, entry))? {
+                let mut show = |entry: &Entry<'_>| {
+                    some = some.saturating_sub(weight(entry) - 1);
+                    write_entry(&mut reply, entry);
+                };
+                if !stream.entry(*id, &mut show)? {
                     reply.array(2);
                     write_id(&mut reply, *id);
                     reply.null_array();
@@ -120,8 +131,9 @@ impl Ctx<'_> {
                     stream.set_pending(group.number, *id, Some(own.number), &pending);
                 }
             }
+            ids.truncate(shown);
             let last = ids.last().copied().unwrap_or(from);
-            Ok(stream.commit(ctx)?.map(|()| (ids.len() as u64, last)))
+            Ok(stream.commit(ctx)?.map(|()| (shown as u64, last)))
         })
     }
 }

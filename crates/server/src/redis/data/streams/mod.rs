@@ -120,6 +120,11 @@ fn write_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(&id.text());
 }
 
+/// What an entry counts for of [`SOME`].
+fn weight(entry: &Entry<'_>) -> usize {
+    1 + entry.pairs.size() / 256
+}
+
 /// Answers an entry: its ID and its fields with their values.
 fn write_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
     reply.array(2);

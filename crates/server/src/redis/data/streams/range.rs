@@ -4,7 +4,7 @@ use larder_proto::resp::{Args, collection::Kind, number::parse_i64, stream::Stre
 
 use super::super::super::ctx::Ctx;
 use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
-use super::{SOME, interval, write_entry};
+use super::{SOME, interval, weight, write_entry};
 
 /// Entries being answered.
 pub(super) struct Walk {
@@ -30,7 +30,7 @@ impl Walk {
         let mut write = |entry: &larder_proto::resp::stream::Entry<'_>| {
             write_entry(&mut reply, entry);
             (last, left) = (Some(entry.id), left - 1);
-            some = some.saturating_sub(1 + entry.pairs.size() / 256);
+            some = some.saturating_sub(weight(entry));
             left > 0 && some > 0
         };
         match self.backwards {

@@ -10,7 +10,7 @@ use larder_proto::resp::{
 };
 
 use super::super::super::ctx::Ctx;
-use super::super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::super::list_moves::Wish;
 use super::deliver::{Names, Reading};
 use super::range::Walk;
@@ -325,11 +325,18 @@ impl Read {
             Part::New(left) => {
                 let delivered = ctx.deliver(key, &self.reading, left, ctx.version)?;
                 let (bytes, count) = delivered.unwrap_or_default();
+                if count == 0 && left > 0 {
+                    // As many were promised: the stream was evicted.
+                    return Err(Refused::Lost);
+                }
                 ctx.out.scratch().extend_from_slice(&bytes);
                 Ok((count > 0 && count < left).then(|| Part::New(left - count)))
             }
             Part::Again(from, left) => {
                 let (count, last) = ctx.deliver_again(key, &self.reading, (from, left))?;
+                if count == 0 && left > 0 {
+                    return Err(Refused::Lost);
+                }
                 let next = last.next().filter(|_| count > 0 && count < left);
                 Ok(next.map(|next| Part::Again(next, left - count)))
             }
