@@ -82,13 +82,21 @@ local function caught(ok, e, ...)
   return false, e
 end
 
-local function handled(ok, ...)
-  if not ok then native.must_live() end
-  return ok, ...
+-- Lua runs a handler of errors before it unwinds: without the hook that looks at the time, if the
+-- hook itself has failed. So a script's handler runs after it.
+local function handled(handler, ok, e, ...)
+  if ok then return ok, e, ... end
+  native.must_live()
+  local done, other = pcall(handler, shown(e))
+  if not done then
+    native.must_live()
+    other = shown(other)
+  end
+  return false, other
 end
 
 function globals.xpcall(f, handler)
-  return handled(xpcall(f, function(e) return handler(shown(e)) end))
+  return handled(handler, pcall(f))
 end
 
 function globals.pcall(...)

@@ -128,43 +128,37 @@ impl Loader {
         if let Some(stream) = &mut self.stream {
             return stream.next(reader);
         }
-        loop {
-            if let Some(packed) = &mut self.packed {
-                if let Some(part) = unpacked(self.kind, packed)? {
-                    return Ok(Some(part));
-                }
-                self.packed = None;
+        if let Some(packed) = &mut self.packed {
+            if let Some(part) = unpacked(self.kind, packed)? {
+                return Ok(Some(part));
             }
-            if self.left == 0 {
-                return Ok(None);
-            }
-            self.left -= 1;
-            match self.kind {
-                kind::LIST | kind::SET => return Ok(Some(Part::Element(reader.string()?))),
-                kind::HASH => return Ok(Some(Part::Pair(reader.string()?, reader.string()?))),
-                kind::ZSET => {
-                    return Ok(Some(Part::Scored(reader.string()?, reader.old_score()?)));
-                }
-                kind::ZSET_2 => return Ok(Some(Part::Scored(reader.string()?, reader.score()?))),
-                kind::LIST_QUICKLIST => {
-                    let bytes = reader.string()?;
-                    let part = Part::Skipped(bytes.len());
-                    self.packed = Some(Packed::new(Packing::Ziplist, bytes)?);
-                    return Ok(Some(part));
-                }
-                kind::LIST_QUICKLIST_2 => match reader.len()? {
-                    1 => return Ok(Some(Part::Element(reader.string()?))),
-                    2 => {
-                        let bytes = reader.string()?;
-                        let part = Part::Skipped(bytes.len());
-                        self.packed = Some(Packed::new(Packing::Listpack, bytes)?);
-                        return Ok(Some(part));
-                    }
-                    _ => return Err(Bad),
-                },
-                _ => return Err(Bad),
-            }
+            self.packed = None;
         }
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        Ok(Some(match self.kind {
+            kind::LIST | kind::SET => Part::Element(reader.string()?),
+            kind::HASH => Part::Pair(reader.string()?, reader.string()?),
+            kind::ZSET => Part::Scored(reader.string()?, reader.old_score()?),
+            kind::ZSET_2 => Part::Scored(reader.string()?, reader.score()?),
+            kind::LIST_QUICKLIST => self.unpack(Packing::Ziplist, reader)?,
+            kind::LIST_QUICKLIST_2 => match reader.len()? {
+                1 => Part::Element(reader.string()?),
+                2 => self.unpack(Packing::Listpack, reader)?,
+                _ => return Err(Bad),
+            },
+            _ => return Err(Bad),
+        }))
+    }
+
+    /// Begins a packed string of elements.
+    fn unpack(&mut self, packing: Packing, reader: &mut Reader<'_>) -> Result<Part, Bad> {
+        let bytes = reader.string()?;
+        let part = Part::Skipped(bytes.len());
+        self.packed = Some(Packed::new(packing, bytes)?);
+        Ok(part)
     }
 }
 
