@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::wait::wait_for;
 use larder_tests::{Gate, H2, Larder, Origin, Wire, wait_until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::io::{Read, Write};
@@ -348,9 +349,13 @@ fn a_signal_upgrades_and_a_server_that_stops_does_not() {
     let old = line.pid();
     kill_process(process(old), Signal::USR2).unwrap();
     wait_until("the old process to end", || !lives(old));
-    let said = line.larder.stderr();
-    let pid = said.lines().find_map(|l| l.strip_prefix("larder: process ")?.split(' ').next());
-    line.successors.push(pid.unwrap().parse().unwrap());
+    let pid = wait_for("the successor's number", || {
+        let said = line.larder.stderr();
+        let of =
+            |line: &str| line.strip_prefix("larder: process ")?.split(' ').next()?.parse().ok();
+        said.lines().find_map(of)
+    });
+    line.successors.push(pid);
     let mut http = line.larder.connect();
     http.send_get("/slow", &["Host: site.test"]);
     origin.wait_for(1);

@@ -82,7 +82,7 @@ fn scripts_without_an_end_are_stopped() {
         "while true do redis.call('ping') end",
         "local s = {} for i = 1, 1e9 do s[i % 100] = string.rep('x', i % 1000) end",
         "while true do string.format('%s', 1) cjson.encode({1}) end",
-        // What is made after the end began catches nothing either.
+        // Coroutines and handlers made after the kill catch nothing either.
         "local function g() while true do pcall(coroutine.wrap(function() while true do end end)) \
          end end while true do pcall(g) end",
         "local function f() while true do end end \

@@ -1,6 +1,6 @@
-//! Large blocks of a program's heap. Such a block is mapped by itself, and grows by having its pages
-//! mapped elsewhere: a buffer that doubles is not copied, however long it is. An allocator that
-//! copies holds its thread for some 10 ms at 32 MB.
+//! Large blocks of a program's heap. Such a block is mapped by itself, and grows by having its
+//! pages mapped elsewhere: a buffer that doubles is not copied, however long it is. An allocator
+//! that copies a block of 20 MB holds its thread for milliseconds.
 
 use std::alloc::{GlobalAlloc, Layout};
 

@@ -360,7 +360,8 @@ impl Store {
         from.0.is_empty().then_some(())
     }
 
-    /// Who was to take the memory over has ended without: it is this store's again, empty.
+    /// The process that was to take the memory over has ended without having done so: it is this
+    /// store's again, empty.
     pub fn take_back(&self) {
         if self.succession.given.swap(false, Ordering::SeqCst) {
             self.segments.take_back();

@@ -1,5 +1,5 @@
-//! What another run of this server needs beside the memory: written by the one that gives it, or
-//! stops, read by the one that has it then.
+//! Numbers that another run of this server needs beside the memory: written by the one that gives
+//! it, or stops, read by the one that has it then.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl Notes {
         json!({"flush": self.flush, "executed": self.executed})
     }
 
-    /// What is missing is as it is at a first start.
+    /// Missing notes are those of a first start.
     pub(super) fn of_value(value: &Value) -> Notes {
         Notes {
             flush: value["flush"].as_u64().unwrap_or(0),

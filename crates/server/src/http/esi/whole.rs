@@ -243,7 +243,7 @@ const SHORT: u64 = 4096;
 
 /// The hash of an answer: of the same pieces it is the same.
 pub(super) fn hash(exchange: &Exchange<'_, '_>, pieces: &[Piece]) -> u64 {
-    // Who writes a part of a page could choose one with the hash of another otherwise.
+    // Without a seed, the author of a part could choose one with the hash of another.
     static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8));
     let mut hash = rapidhash::fast::RapidHasher::new(*SEED);
     for piece in pieces {

@@ -120,7 +120,7 @@ fn write_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(&id.text());
 }
 
-/// What an entry counts for of [`SOME`].
+/// Share of [`SOME`] that an entry takes.
 fn weight(entry: &Entry<'_>) -> usize {
     1 + entry.pairs.size() / 256
 }
