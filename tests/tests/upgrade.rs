@@ -351,9 +351,8 @@ fn a_signal_upgrades_and_a_server_that_stops_does_not() {
     wait_until("the old process to end", || !lives(old));
     let pid = wait_for("the successor's number", || {
         let said = line.larder.stderr();
-        let of =
-            |line: &str| line.strip_prefix("larder: process ")?.split(' ').next()?.parse().ok();
-        said.lines().find_map(of)
+        said.lines()
+            .find_map(|l| l.strip_prefix("larder: process ")?.split(' ').next()?.parse().ok())
     });
     line.successors.push(pid);
     let mut http = line.larder.connect();

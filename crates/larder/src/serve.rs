@@ -193,12 +193,12 @@ fn upgrade_now(
             // The service manager follows the new process, which tells it everything from now on.
             systemd::notify(&format!("MAINPID={}", successor.pid));
             let text = upgrade::tell(&successor);
-            eprintln!("larder: {text}");
+            upgrade::say(&text);
             Ok(text)
         }
         Err(reason) => {
             let text = format!("not upgraded: {reason}");
-            eprintln!("larder: {text}");
+            upgrade::say(&text);
             Err(text)
         }
     }
@@ -289,14 +289,14 @@ fn start_with(
     })?;
     before(&server);
     for (face, address) in server.listening() {
-        eprintln!("larder: listening on {}", told(*face, address));
+        upgrade::say(&format!("listening on {}", told(*face, address)));
     }
     for unused in server.unused_sockets() {
         eprintln!("larder: warning: nothing is configured for the socket {unused} of systemd");
     }
     print_admin(&server);
     if let Some(path) = server.control() {
-        eprintln!("larder: control at unix:{} for this user and root", path.display());
+        upgrade::say(&format!("control at unix:{} for this user and root", path.display()));
     }
     if let Some(user) = &server.settings().identity {
         eprintln!("larder: runs as {user}");
@@ -439,11 +439,11 @@ fn tell_listeners(
     doubts: &[String],
 ) {
     for (face, address) in before.iter().filter(|one| !after.contains(one)) {
-        eprintln!("larder: no longer listening on {}", told(*face, address));
+        upgrade::say(&format!("no longer listening on {}", told(*face, address)));
     }
     let opened: Vec<_> = after.iter().filter(|one| !before.contains(one)).collect();
     for (face, address) in &opened {
-        eprintln!("larder: listening on {}", told(*face, address));
+        upgrade::say(&format!("listening on {}", told(*face, address)));
     }
     for doubt in doubts.iter().filter(|_| !opened.is_empty()) {
         eprintln!("larder: warning: {doubt}");

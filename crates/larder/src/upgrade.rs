@@ -7,6 +7,7 @@
 use std::{
     env,
     ffi::OsString,
+    io::{self, Write as _},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -69,7 +70,7 @@ pub(crate) fn upgrade(
     server.may_hand_over()?;
     let program = program.or(PROGRAM.get().map(PathBuf::as_path));
     let program = program.ok_or("the place of the program is not known")?;
-    let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.display());
+    let failed = |error: io::Error| format!("cannot start {}: {error}", program.display());
     let (link, other) = Link::pair().map_err(failed)?;
     let mut command = Command::new(program);
     let mut words = env::args_os();
@@ -107,6 +108,12 @@ fn ended(child: &mut Child, reason: String) -> String {
         },
         None => reason,
     }
+}
+
+/// Prints a line in one piece: a process that takes over, or is taken over from, writes to the same
+/// place.
+pub(crate) fn say(line: &str) {
+    let _ = io::stderr().write_all(format!("larder: {line}\n").as_bytes());
 }
 
 /// The outcome for the operator.
