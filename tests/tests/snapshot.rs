@@ -1,5 +1,5 @@
-//! Snapshots: the file has the content of memory between a stop and the next start. It is used once,
-//! and refused where it is damaged or too old.
+//! Snapshots: the file has the content of memory between a stop and the next start. It is used
+//! once, and refused where it is damaged or too old.
 
 #![allow(clippy::unwrap_used)]
 
