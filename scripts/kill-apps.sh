@@ -6,4 +6,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build -p larder
-LARDER_KILL_SECONDS="${1:-60}" cargo test -p larder-tests --test apps_hostile while_processes_are_killed -- --nocapture
+LARDER_KILL_SECONDS="${1:-60}" cargo test -p larder-tests --test sources apps_hostile::while_processes_are_killed -- --nocapture

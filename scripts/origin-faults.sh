@@ -5,4 +5,4 @@ set -eu
 cd "$(dirname "$0")/.."
 cargo build --release -p larder
 LARDER_BIN="$PWD/target/release/larder" LARDER_FAULTS="${1:-30}" \
-    cargo test -p larder-tests --test origin_faults -- --nocapture --test-threads=1
+    cargo test -p larder-tests --test sources origin_faults:: -- --nocapture --test-threads=1

@@ -6,4 +6,4 @@ set -eu
 cd "$(dirname "$0")/.."
 cargo build --release -p larder
 LARDER_BIN=target/release/larder LARDER_TEST_SLICES_MIB=${1:-1024} \
-    cargo test --release -p larder-tests --test slices_auto eight_clients
+    cargo test --release -p larder-tests --test bodies slices_auto::eight_clients

@@ -4,5 +4,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build -p larder
-LARDER_UPGRADES="${1:-50}" cargo test -p larder-tests --test upgrade no_request_fails_under_load \
+LARDER_UPGRADES="${1:-50}" cargo test -p larder-tests --test kept upgrade::no_request_fails_under_load \
     -- --nocapture

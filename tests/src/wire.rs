@@ -78,14 +78,15 @@ impl Wire {
         Wire::over(stream)
     }
 
-    /// Connects with the smallest receive buffer there is: what is not read waits in the peer, not
-    /// in our kernel.
+    /// Connects with a small receive buffer: what is not read waits in the peer, not in our kernel.
+    /// (With the smallest there is the kernel drops what comes while a segment waits to be read,
+    /// and each of these costs a timeout.)
     #[track_caller]
     pub fn connect_narrow(addr: SocketAddr) -> Wire {
         use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
         let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket(family, SocketType::STREAM, None).unwrap();
-        sockopt::set_socket_recv_buffer_size(&socket, 1).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 8 << 10).unwrap();
         connect(&socket, &addr).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
         Wire::over(TcpStream::from(socket))
     }

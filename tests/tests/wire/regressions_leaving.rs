@@ -33,16 +33,16 @@ fn narrow() -> (Origin, Gate, Larder) {
 #[test]
 fn who_leaves_while_waiting_for_a_page_frees_the_connection() {
     let (origin, gate, larder) = narrow();
-    let before = larder.usage().descriptors;
+    let before = larder.usage().sockets;
     let mut wires: Vec<Wire> = (0..20).map(|_| larder.connect()).collect();
     for wire in &mut wires {
         wire.send_get("/hang", &["Host: site.test"]);
     }
     origin.wait_for(1);
-    wait_until("all to be accepted", || larder.usage().descriptors >= before + 20);
+    wait_until("all to be accepted", || larder.usage().sockets >= before + 20);
     drop(wires);
     // The fetch itself may go on: what it brings is for the store.
-    wait_until("their connections to be closed", || larder.usage().descriptors <= before + 2);
+    wait_until("their connections to be closed", || larder.usage().sockets <= before + 2);
     gate.open();
 }
 
@@ -120,11 +120,11 @@ fn follower_at_sigterm(origin: &Origin, gates: &[Gate; 2], drain: &str) -> (Lard
     let larder = Larder::with_config(&text);
     let leader = joined(&larder);
     let mut follower = joined(&larder);
-    let with_both = larder.usage().descriptors;
+    let with_both = larder.usage().sockets;
     drop(leader);
     gates[0].open();
     assert_eq!(follower.read_chunked_bytes(6), b"second");
-    wait_until("the leader's connection to be closed", || larder.usage().descriptors < with_both);
+    wait_until("the leader's connection to be closed", || larder.usage().sockets < with_both);
     larder.term();
     let addr = larder.addr();
     wait_until("the listener to be closed", || std::net::TcpStream::connect(addr).is_err());
@@ -163,13 +163,11 @@ fn joining_and_leaving_a_long_stream_leaves_nothing_open() {
     let (origin, gates) = streaming();
     let larder = Larder::before(&origin.url());
     let mut leader = joined(&larder);
-    let before = larder.usage().descriptors;
+    let before = larder.usage().sockets;
     for _ in 0..500 {
         drop(joined(&larder));
     }
-    wait_until("the followers' connections to be closed", || {
-        larder.usage().descriptors <= before + 2
-    });
+    wait_until("the followers' connections to be closed", || larder.usage().sockets <= before + 2);
     gates[0].open();
     assert_eq!(leader.read_chunked_bytes(6), b"second");
     assert_eq!(origin.count(), 1);

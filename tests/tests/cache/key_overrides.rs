@@ -7,7 +7,7 @@ use larder_tests::wire::request;
 use larder_tests::{Gate, Larder, Origin, Seen, Wire};
 
 /// Names from public lists, beside those of the table under test.
-const NAMES: &str = include_str!("../../crates/proto/tests/rule_for_keys/names.txt");
+const NAMES: &str = include_str!("../../../crates/proto/tests/rule_for_keys/names.txt");
 
 /// Every name: those of the lists, and those of the table, of each family one.
 fn names() -> Vec<String> {

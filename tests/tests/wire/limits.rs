@@ -151,11 +151,11 @@ fn a_client_that_stops_reading_is_dropped() {
         reply.ok(&["Cache-Control: no-store"], &body);
     });
     let larder = with_limits(&origin, "send_timeout = \"300ms\"");
-    let before = larder.usage().descriptors;
+    let before = larder.usage().sockets;
     let mut wire = larder.connect();
     wire.send_get("/", &["Host: site.test"]);
     origin.wait_for(1);
-    wait_until("the connections to be dropped", || larder.usage().descriptors <= before);
+    wait_until("the connections to be dropped", || larder.usage().sockets <= before);
     assert!(wire.try_read_for("GET").is_err(), "more was buffered than any socket holds");
 }
 

@@ -260,9 +260,7 @@ fn an_origin_that_fails_under_load() {
 
     // Nothing is left open but what is pooled: 32 connections for each of two threads, and a few
     // more.
-    wait_until("descriptors to be closed", || {
-        larder.usage().descriptors <= loaded.descriptors + 80
-    });
+    wait_until("sockets to be closed", || larder.usage().sockets <= loaded.sockets + 80);
     for (phase, tally) in tallies {
         tally.assert_all_answered(phase);
     }

@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use larder_tests::{Redis, Resp, Value, redis::command, wait_until};
 
 /// One script in a line; comments begin with two dashes.
-const CASES: &str = include_str!("../lua/cases.lua");
+const CASES: &str = include_str!("../../lua/cases.lua");
 /// A lock's release, as most libraries have it.
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return \
                        redis.call('del', KEYS[1]) else return 0 end";

@@ -329,7 +329,7 @@ fn a_fetch_nobody_waits_for_any_more_leaves_nothing_open() {
         reply.ok(FRESH, "page");
     });
     let larder = threads(1, &origin);
-    let before = larder.usage().descriptors;
+    let before = larder.usage().sockets;
     for n in 0..5 {
         let mut wire = larder.connect();
         wire.send_get(&format!("/{n}"), &["Host: site.test"]);
@@ -337,8 +337,6 @@ fn a_fetch_nobody_waits_for_any_more_leaves_nothing_open() {
     }
     gate.open();
     // What remains are idle connections to the origin, at most one per fetch.
-    wait_until("the clients' connections to be closed", || {
-        larder.usage().descriptors <= before + 5
-    });
+    wait_until("the clients' connections to be closed", || larder.usage().sockets <= before + 5);
     assert_eq!(larder.connect().get("/0", &[]).text(), "page");
 }

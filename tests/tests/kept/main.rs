@@ -1,0 +1,7 @@
+//! Kept over a restart: disk, snapshot, upgrade.
+//! One executable: a suite is a module, `cargo test --test kept SUITE::` runs one.
+
+mod disk;
+mod disk_crash;
+mod snapshot;
+mod upgrade;

@@ -1,0 +1,14 @@
+//! The memcached face, and what both object faces share.
+//! One executable: a suite is a module, `cargo test --test memcached SUITE::` runs one.
+
+mod access;
+mod clients;
+mod details;
+mod differential;
+mod object_memory;
+mod object_tls;
+mod object_turns;
+mod prints;
+mod promises;
+mod stats;
+mod writes;

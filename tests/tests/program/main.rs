@@ -1,0 +1,13 @@
+//! The program itself: its command line, service, reload, first hour; and the harness.
+//! One executable: a suite is a module, `cargo test --test program SUITE::` runs one.
+
+mod control;
+mod error_pages;
+mod examples;
+mod first_hour;
+mod harness;
+mod package;
+mod presets;
+mod process;
+mod reload;
+mod service;
