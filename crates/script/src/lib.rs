@@ -35,12 +35,17 @@ mod structs;
 mod tests;
 mod world;
 
+use ring::digest::SHA1_FOR_LEGACY_USE_ONLY;
+
 pub use machine::{Machine, Settings};
 pub use pause::{Event, Task};
 
 /// SHA-1 of a text in lower-case hexadecimal digits: the name of a script.
 pub fn sha1_hex(text: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text);
+    hex(ring::digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, text).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
-    digest.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -15,6 +15,8 @@ use crate::{
     resp, strings, structs,
 };
 
+/// Arguments between two looks at the time.
+const ITEMS: usize = 256;
 /// Lua instructions between two looks at the time.
 const INSTRUCTIONS: u32 = 500;
 /// Compiled scripts kept in a state; their texts are kept elsewhere.
@@ -163,8 +165,11 @@ impl<'a> World<'a> {
 
     fn set_list(&self, name: &str, list: &[Vec<u8>]) -> Result<()> {
         let table = self.lua.create_table_with_capacity(list.len(), 0)?;
-        for item in list {
+        for (at, item) in list.iter().enumerate() {
             table.raw_push(self.lua.create_string(item)?)?;
+            if at % ITEMS == ITEMS - 1 {
+                self.pause.look()?;
+            }
         }
         self.globals.raw_set(name, table)
     }

@@ -12,6 +12,7 @@ mod outgoing;
 mod remote;
 mod reply;
 mod slice;
+mod spill;
 mod store;
 mod target;
 mod template;

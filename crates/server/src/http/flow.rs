@@ -351,6 +351,13 @@ fn look_again(
             }
             Looked::Answered(finish(exchange, &delivered))
         }
+        Err(held)
+            if held.meta.flags.any(PageFlags::SLICED)
+                && only_if_cached(&request.view(), &route.policy.cache) =>
+        {
+            // Slices that are missing would be fetched.
+            Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
+        }
         Err(held) if held.meta.flags.any(PageFlags::OTHER_BYTES) => {
             if served.refresh {
                 fetch::refresh(request, route);

@@ -285,11 +285,32 @@ impl Server {
 fn send(link: &Link, parcel: &Parcel) -> std::io::Result<()> {
     match parcel {
         Parcel::Connection(passed) => link.send(&passed.describe(), &[passed.descriptor()]),
-        Parcel::Keys(keys) => link.send(&json!({"kind": "keys", "keys": keys}), &[]),
-        Parcel::Tags(site, tags) => {
-            link.send(&json!({"kind": "tags", "site": site, "tags": tags}), &[])
+        Parcel::Keys(keys) => {
+            in_messages(keys, |keys| link.send(&json!({"kind": "keys", "keys": keys}), &[]))
         }
+        Parcel::Tags(site, tags) => in_messages(tags, |tags| {
+            link.send(&json!({"kind": "tags", "site": site, "tags": tags}), &[])
+        }),
     }
+}
+
+/// Sends a list in as many messages as it needs: a byte takes up to four in JSON.
+fn in_messages(
+    mut list: &[Vec<u8>],
+    mut send: impl FnMut(&[Vec<u8>]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    const BYTES: usize = link::LONGEST / 8;
+    while !list.is_empty() {
+        let mut bytes = 0;
+        let fits = list.iter().take_while(|item| {
+            bytes += item.len() + 1;
+            bytes <= BYTES
+        });
+        let (now, later) = list.split_at(fits.count().max(1));
+        send(now)?;
+        list = later;
+    }
+    Ok(())
 }
 
 /// The other process, while it comes up.
