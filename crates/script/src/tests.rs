@@ -141,7 +141,7 @@ fn long_natives_go_in_parts() {
         assert!(words.contains(reply), "{text}: {words}");
     }
     for (text, error) in [
-        ("return table.insert()", "user_script:1: bad argument #1 to 'insert' (table expected"),
+        ("table.insert()", "user_script:1: bad argument #1 to 'insert' (table expected"),
         ("table.insert({})", "user_script:1: wrong number of arguments to 'insert'"),
         ("table.insert({}, 1, 2, 3)", "user_script:1: wrong number of arguments to 'insert'"),
         ("table.insert({}, {}, 2)", "bad argument #2 to 'insert' (number expected, got table)"),
