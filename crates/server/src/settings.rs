@@ -60,8 +60,9 @@ pub use https::{
     Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TICKET_KEY_BYTES,
     TlsVersion,
 };
+pub(crate) use objects::sha256;
 pub use objects::{
-    DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
+    AclFile, DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
     WireProtocol,
 };
 pub use origin::{OriginScheme, OriginSettings};

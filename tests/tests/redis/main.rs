@@ -1,6 +1,7 @@
 //! The Redis face: every suite that speaks RESP.
 //! One executable: a suite is a module, `cargo test --test redis SUITE::` runs one.
 
+mod acl;
 mod answers;
 mod blocking;
 mod clients;

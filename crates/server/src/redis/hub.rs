@@ -384,6 +384,24 @@ impl Hub {
         true
     }
 
+    /// Passes the subscribed names of one part of the table, with the numbers of their subscribers,
+    /// to `f`. All patterns are one part. False: there is no such part.
+    pub(crate) fn subscriptions(
+        &self,
+        kind: Kind,
+        part: usize,
+        f: &mut dyn FnMut(&[u8], &mut dyn Iterator<Item = u64>),
+    ) -> bool {
+        if kind == Kind::Pattern {
+            let patterns = self.patterns.read();
+            patterns.all.values().for_each(|(name, known)| f(name, &mut known.ids()));
+            return false;
+        }
+        let Some(part) = self.by_name(kind).parts.get(part) else { return false };
+        part.lock().iter().for_each(|(name, channel)| f(name, &mut channel.subscribers.ids()));
+        true
+    }
+
     /// Number of subscribers of a channel (by name).
     pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
         self.by_name(kind).subscribers(name)

@@ -27,6 +27,7 @@ use crate::{
 };
 
 use super::{
+    acl::Acl,
     attention,
     config::Config,
     counters::Counters,
@@ -68,6 +69,7 @@ pub(crate) const DATABASES: usize = 16;
 pub(crate) struct Shared {
     pub(crate) settings: RedisSettings,
     pub(crate) config: Config,
+    pub(crate) acl: Acl,
     pub(crate) store: &'static Store,
     pub(crate) clients: Arc<Clients>,
     pub(crate) stop: StopHandle,
@@ -112,6 +114,7 @@ impl Shared {
             std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now);
         let shared = Arc::new(Shared {
             config: Config::new(&settings),
+            acl: Acl::new(&settings, room),
             settings,
             store,
             clients: Clients::new(room),
@@ -149,6 +152,7 @@ impl Shared {
     /// Applies changed settings that can change at run time.
     pub(crate) fn reload(&self, settings: &RedisSettings) {
         self.config.reload(settings);
+        self.acl.reload(self, settings);
     }
 
     /// The namespace of a database.

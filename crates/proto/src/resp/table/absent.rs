@@ -1,5 +1,9 @@
 //! Commands of Redis that Larder does not have, so that a client that sends one gets the reason
-//! instead of "unknown command".
+//! instead of "unknown command", and so that rules of users may name them.
+
+use super::category::{
+    ADMIN, CONNECTION, DANGEROUS, FAST, HYPERLOGLOG, KEYSPACE, SCRIPTING, SLOW, WRITE,
+};
 
 /// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,43 @@ static ABSENT: &[(Absent, &str)] = &[
     ),
     (Absent::Persistence, "bgrewriteaof"),
     (Absent::Modules, "module"),
+];
+
+/// Categories of Redis's commands for operators.
+const OPERATORS: u32 = ADMIN | SLOW | DANGEROUS;
+
+/// The commands that Larder does not have, each followed by its subcommands, with their categories.
+pub static COMMANDS: &[(&str, u32)] = &[
+    ("asking", FAST | CONNECTION),
+    ("bgrewriteaof", OPERATORS),
+    ("failover", OPERATORS),
+    ("fcall", SLOW | SCRIPTING),
+    ("fcall_ro", SLOW | SCRIPTING),
+    ("function", SLOW),
+    ("function|delete", WRITE | SLOW | SCRIPTING),
+    ("function|dump", SLOW | SCRIPTING),
+    ("function|flush", WRITE | SLOW | SCRIPTING),
+    ("function|help", SLOW | SCRIPTING),
+    ("function|kill", SLOW | SCRIPTING),
+    ("function|list", SLOW | SCRIPTING),
+    ("function|load", WRITE | SLOW | SCRIPTING),
+    ("function|restore", WRITE | SLOW | SCRIPTING),
+    ("function|stats", SLOW | SCRIPTING),
+    ("migrate", KEYSPACE | WRITE | SLOW | DANGEROUS),
+    ("module", SLOW),
+    ("module|help", SLOW),
+    ("module|list", OPERATORS),
+    ("module|load", OPERATORS),
+    ("module|loadex", OPERATORS),
+    ("module|unload", OPERATORS),
+    ("pfdebug", WRITE | HYPERLOGLOG | OPERATORS),
+    ("pfselftest", HYPERLOGLOG | OPERATORS),
+    ("psync", OPERATORS),
+    ("replconf", OPERATORS),
+    ("replicaof", OPERATORS),
+    ("restore-asking", KEYSPACE | WRITE | SLOW | DANGEROUS),
+    ("slaveof", OPERATORS),
+    ("sync", OPERATORS),
 ];
 
 /// Is this a command of Redis that Larder does not have?
