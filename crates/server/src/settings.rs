@@ -62,8 +62,8 @@ pub use https::{
 };
 pub(crate) use objects::sha256;
 pub use objects::{
-    AclFile, DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
-    WireProtocol,
+    AclFile, DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share,
+    Users, WireProtocol,
 };
 pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};

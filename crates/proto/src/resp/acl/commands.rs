@@ -67,7 +67,8 @@ impl List {
         }
         let mut list = List { entries, members: Default::default(), changed: Default::default() };
         for (at, entry) in list.entries.iter().enumerate() {
-            for category in (0..category::NAMES.len()).filter(|bit| entry.categories >> bit & 1 == 1)
+            for category in
+                (0..category::NAMES.len()).filter(|bit| entry.categories >> bit & 1 == 1)
             {
                 list.members[category].set(entry.bit, true);
                 for changed in &list.entries[at..=at + entry.subcommands] {

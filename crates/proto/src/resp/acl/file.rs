@@ -8,11 +8,7 @@ use super::{Hasher, Mistake, User, rules};
 pub const USERS: usize = 1024;
 
 /// The users of a file, by name. Err: all mistakes, in Redis's words; `name` is the file's.
-pub fn parse(
-    text: &[u8],
-    name: &str,
-    hasher: Hasher,
-) -> Result<BTreeMap<Box<[u8]>, User>, String> {
+pub fn parse(text: &[u8], name: &str, hasher: Hasher) -> Result<BTreeMap<Box<[u8]>, User>, String> {
     let (mut users, mut errors) = (BTreeMap::new(), String::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = line.trim_ascii();

@@ -1,4 +1,4 @@
-//! Access control lists of Redis 7.0: users, the rules that change them, and the check of a command.
+//! Access control lists of Redis 7.0: users, the rules that change them, the check of a command.
 //!
 //! | file | contents |
 //! |---|---|
@@ -102,12 +102,7 @@ impl User {
             all_channels: true,
             ..Selector::default()
         };
-        User {
-            is_on: true,
-            passwords: passwords.to_vec(),
-            selectors: vec![all],
-            ..User::default()
-        }
+        User { is_on: true, passwords: passwords.to_vec(), selectors: vec![all], ..User::default() }
     }
 
     /// May it log in?
@@ -124,7 +119,8 @@ impl User {
     pub fn admits(&self, hash: &Hash) -> bool {
         let mut admitted = false;
         for own in &self.passwords {
-            let difference = own.iter().zip(hash).fold(0, |bits, (own, given)| bits | (own ^ given));
+            let difference =
+                own.iter().zip(hash).fold(0, |bits, (own, given)| bits | (own ^ given));
             admitted |= std::hint::black_box(difference) == 0;
         }
         self.is_on && (self.no_password || admitted)
@@ -163,12 +159,12 @@ impl User {
         if self.selectors.iter().any(|selector| selector.all_channels) {
             return false;
         }
-        let has = |channel: &Box<[u8]>| {
-            self.selectors.iter().any(|selector| selector.channels.contains(channel))
+        let has = |channel: &[u8]| {
+            let mut own = self.selectors.iter().flat_map(|selector| &selector.channels);
+            own.any(|own| **own == *channel)
         };
-        before
-            .selectors
-            .iter()
-            .any(|selector| selector.all_channels || !selector.channels.iter().all(has))
+        before.selectors.iter().any(|selector| {
+            selector.all_channels || !selector.channels.iter().all(|channel| has(channel))
+        })
     }
 }

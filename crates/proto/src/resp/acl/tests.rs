@@ -41,9 +41,10 @@ fn passwords_are_several() {
     assert!(!two.admits(&hash(b"one")));
     assert_eq!(two.apply(b"<one", hash), Err(Mistake::NoPassword));
     assert!(!user("off >one").admits(&hash(b"one")));
-    let many = (0..=PASSWORDS).map(|n| format!(">{n}")).try_fold(User::default(), |mut user, rule| {
-        user.apply(rule.as_bytes(), hash).map(|()| user)
-    });
+    let many =
+        (0..=PASSWORDS).map(|n| format!(">{n}")).try_fold(User::default(), |mut user, rule| {
+            user.apply(rule.as_bytes(), hash).map(|()| user)
+        });
     assert_eq!(many, Err(Mistake::TooMany));
 }
 

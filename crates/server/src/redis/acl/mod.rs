@@ -146,7 +146,7 @@ impl Acl {
             configured: Mutex::new(configured),
             log: Mutex::default(),
         };
-        // What a configuration names is served, whatever it takes.
+        // The users of a configuration are served, whatever memory they take.
         acl.slots.write().charge();
         acl.look_at_default();
         acl
@@ -283,7 +283,8 @@ impl Acl {
             return Err(Full::Room);
         }
         let default = slots.all.insert(DEFAULT.into(), self.default.clone());
-        *self.default.user.write() = default.map_or_else(|| Arc::new(User::open()), |new| new.user());
+        *self.default.user.write() =
+            default.map_or_else(|| Arc::new(User::open()), |new| new.user());
         drop(slots);
         let gone: Vec<_> = before.into_values().filter(|slot| *slot.name != *DEFAULT).collect();
         let has_me = self.end(shared, &gone, me);

@@ -170,9 +170,7 @@ pub(crate) fn check_queued(
     let reason = match denied {
         Denied::Command => "no permission to execute the command or subcommand",
         Denied::Key(_) => "no permission to touch the specified keys",
-        Denied::Channel(_) => {
-            "no permission to access one of the channels used as arguments to the command"
-        }
+        Denied::Channel(_) => "no permission to access one of the channels used as arguments",
         Denied::TooLong => TOO_LONG,
     };
     Err(format!(

@@ -25,8 +25,7 @@ use crate::{
     settings::AclFile,
 };
 
-const NO_FILE: &str =
-    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
+const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
      via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis \
      configuration file set) in order to store users in the Redis configuration.";
 
@@ -104,7 +103,8 @@ fn read(path: &Path) -> std::result::Result<AclFile, String> {
         format!("Error loading ACLs, opening file '{}': {error}", path.display())
     };
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
     let is_file = file.metadata().is_ok_and(|data| data.is_file());
     let mut text = Vec::new();
     if is_file {
