@@ -10,6 +10,7 @@ mod collections;
 mod connections;
 mod differential;
 mod dump;
+mod functions;
 mod pipelines;
 mod places;
 mod pubsub;

@@ -116,7 +116,7 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &requester) else {
         if attention::any(&face.shared, attention::LONG_SCRIPT) {
             conn.ticket = 0;
-            refuse(face, conn, Some(found.command), script::BUSY, out);
+            refuse(face, conn, Some(found.command), script::busy(&face.shared), out);
             return true;
         }
         conn.ticket = requester.ticket.get();
@@ -340,6 +340,10 @@ pub(crate) fn want(locks: &Locks, wanted: &mut WantedStripes, command: &Command,
     if !command.has(flag::WRITE | flag::READONLY) && !is_script {
         return;
     }
+    if command.categories & category::SCRIPTING != 0 && !is_script {
+        // FUNCTION LOAD and its like write no keys.
+        return;
+    }
     if command.has(flag::MOVABLEKEYS) {
         command.places(args).into_iter().for_each(|place| wanted.key(args.get(place)));
         if matches!(command.id, Id::Sort | Id::SortRo) && data::reads_others(args) {
@@ -353,7 +357,7 @@ pub(crate) fn want(locks: &Locks, wanted: &mut WantedStripes, command: &Command,
             wanted.key(args.get(place));
         }
     }
-    if is_script && !locks.declared.knows(script::hash(args.get(1))) {
+    if is_script && !locks.declared.knows(locks.declared.hash(command.id, args)) {
         wanted.all();
     }
     if command.has(flag::WRITE) || (is_script && !command.has(flag::READONLY)) {

@@ -58,4 +58,5 @@ mod watched;
 
 pub(crate) use counters::Counters;
 pub(crate) use session::Session;
+pub(crate) use script::Functions;
 pub(crate) use shared::{Face, Shared};

@@ -39,7 +39,7 @@ use super::{
     monitor::Monitors,
     notify,
     pause::Pause,
-    script::{Machines, Scripts},
+    script::{Libraries, Machines, Scripts},
     session::Session,
     slowlog::Slowlog,
     stats::Baseline,
@@ -98,6 +98,7 @@ pub(crate) struct Shared {
     /// Clients in blocking commands.
     pub(crate) waiting: Waiting,
     pub(crate) scripts: Scripts,
+    pub(crate) libraries: Libraries,
 }
 
 impl Shared {
@@ -138,6 +139,7 @@ impl Shared {
             marks: RapidSecrets::seed(run),
             waiting: Waiting::default(),
             scripts: Scripts::default(),
+            libraries: Libraries::default(),
         });
         let weak = Arc::downgrade(&shared);
         // The store has room for an observer of each face, and there are only two.

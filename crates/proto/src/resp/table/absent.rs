@@ -2,7 +2,7 @@
 //! instead of "unknown command", and so that rules of users may name them.
 
 use super::category::{
-    ADMIN, CONNECTION, DANGEROUS, FAST, HYPERLOGLOG, KEYSPACE, SCRIPTING, SLOW, WRITE,
+    ADMIN, CONNECTION, DANGEROUS, FAST, HYPERLOGLOG, KEYSPACE, SLOW, WRITE,
 };
 
 /// Subject of a command that Larder does not have.
@@ -10,8 +10,6 @@ use super::category::{
 pub enum Absent {
     /// Redis's own structures.
     Debugging,
-    /// Functions.
-    Scripts,
     /// Copies of the data on other servers.
     Replication,
     /// Files of the data.
@@ -22,7 +20,6 @@ pub enum Absent {
 
 static ABSENT: &[(Absent, &str)] = &[
     (Absent::Debugging, "pfdebug pfselftest"),
-    (Absent::Scripts, "fcall fcall_ro function"),
     (
         Absent::Replication,
         "asking failover migrate psync replconf replicaof restore-asking slaveof sync",
@@ -39,18 +36,6 @@ pub static COMMANDS: &[(&str, u32)] = &[
     ("asking", FAST | CONNECTION),
     ("bgrewriteaof", OPERATORS),
     ("failover", OPERATORS),
-    ("fcall", SLOW | SCRIPTING),
-    ("fcall_ro", SLOW | SCRIPTING),
-    ("function", SLOW),
-    ("function|delete", WRITE | SLOW | SCRIPTING),
-    ("function|dump", SLOW | SCRIPTING),
-    ("function|flush", WRITE | SLOW | SCRIPTING),
-    ("function|help", SLOW | SCRIPTING),
-    ("function|kill", SLOW | SCRIPTING),
-    ("function|list", SLOW | SCRIPTING),
-    ("function|load", WRITE | SLOW | SCRIPTING),
-    ("function|restore", WRITE | SLOW | SCRIPTING),
-    ("function|stats", SLOW | SCRIPTING),
     ("migrate", KEYSPACE | WRITE | SLOW | DANGEROUS),
     ("module", SLOW),
     ("module|help", SLOW),
@@ -80,7 +65,6 @@ impl Absent {
     pub fn error(self) -> &'static str {
         match self {
             Absent::Debugging => "ERR Larder has no commands to debug Redis's own structures",
-            Absent::Scripts => "ERR Larder has no functions: EVAL runs scripts",
             Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
             Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",
             Absent::Modules => "ERR Larder loads no modules",

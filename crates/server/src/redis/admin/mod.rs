@@ -62,6 +62,7 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         | Id::ClientHelp
         | Id::CommandHelp
         | Id::ConfigHelp
+        | Id::FunctionHelp
         | Id::LatencyHelp
         | Id::MemoryHelp
         | Id::PubsubHelp
