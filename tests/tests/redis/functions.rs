@@ -314,7 +314,7 @@ fn libraries_stay_over_a_snapshot() {
     let dir = Scratch::new("functions");
     let file = dir.file("snapshot");
     let config = format!(
-        "memory = \"32MiB\"\n[snapshot]\npath = \"{}\"\n[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\n\
+        "memory = \"32MiB\"\nsnapshot = \"{}\"\n[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\n\
          origin = \"http://127.0.0.1:9\"\n[redis]\nlisten = \"127.0.0.1:0\"\n",
         file.display()
     );

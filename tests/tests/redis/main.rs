@@ -8,6 +8,7 @@ mod clients;
 mod collection_steps;
 mod collections;
 mod connections;
+mod databases;
 mod differential;
 mod dump;
 mod functions;

@@ -123,6 +123,11 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         return false;
     };
     conn.ticket = 0;
+    if !matches!(guard, Guard::None) && acl::is_behind(face, conn) {
+        // The databases were swapped, perhaps, before it had its keys.
+        drop(guard);
+        return run(face, conn, args, now, out);
+    }
     call(face, conn, found, args, now, out);
     if conn.begun.is_none() {
         if conn.blocked.is_some() {

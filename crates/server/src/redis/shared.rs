@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::{AcqRel, Relaxed}},
     },
 };
 
@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) slowlog: Slowlog,
     pub(crate) watched: Watched,
     pub(crate) pause: Pause,
+    /// Raised by every change of users and of the places of databases.
+    pub(super) changes: AtomicU32,
     /// Bits of [`attention`].
     pub(crate) attention: AtomicU32,
     /// Identifies this run of the process (`run_id`).
@@ -99,6 +101,8 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     pub(crate) scripts: Scripts,
     pub(crate) libraries: Libraries,
+    /// The place of each database among the namespaces, which SWAPDB changes.
+    places: [AtomicU8; DATABASES],
 }
 
 impl Shared {
@@ -133,6 +137,7 @@ impl Shared {
             slowlog: Slowlog::default(),
             watched: Watched::default(),
             pause: Pause::default(),
+            changes: AtomicU32::new(1),
             attention: AtomicU32::new(0),
             run,
             nonce: AtomicU64::new(run),
@@ -140,6 +145,7 @@ impl Shared {
             waiting: Waiting::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
+            places: std::array::from_fn(|place| AtomicU8::new(place as u8)),
         });
         let weak = Arc::downgrade(&shared);
         // The store has room for an observer of each face, and there are only two.
@@ -159,11 +165,42 @@ impl Shared {
 
     /// The namespace of a database.
     pub(crate) fn namespace(&self, db: u8) -> Namespace {
-        if db == 0 && self.settings.share_memcached {
+        let place = self.places.get(usize::from(db)).map_or(db, |place| place.load(Relaxed));
+        if place == 0 && self.settings.share_memcached {
             Namespace(SHARED_NAMESPACE)
         } else {
-            Namespace(FIRST_NAMESPACE + db)
+            Namespace(FIRST_NAMESPACE + place)
         }
+    }
+
+    /// Swaps two databases. Call it with all stripes held.
+    pub(super) fn swap(&self, first: u8, second: u8) {
+        if let (Some(one), Some(two)) =
+            (self.places.get(usize::from(first)), self.places.get(usize::from(second)))
+        {
+            one.store(two.swap(one.load(Relaxed), Relaxed), Relaxed);
+            self.look_again();
+        }
+    }
+
+    /// The places of all databases, for another run of this server.
+    pub(crate) fn places(&self) -> Vec<u8> {
+        self.places.iter().map(|place| place.load(Relaxed)).collect()
+    }
+
+    /// Takes the places of another run, before anybody is served. They must be all of them.
+    pub(crate) fn set_places(&self, places: &[u8]) {
+        let mut sorted = places.to_vec();
+        sorted.sort_unstable();
+        if sorted.iter().copied().eq(0..DATABASES as u8) {
+            self.places.iter().zip(places).for_each(|(own, place)| own.store(*place, Relaxed));
+        }
+    }
+
+    /// Users or databases have changed: connections look at theirs before their next command.
+    pub(super) fn look_again(&self) {
+        self.changes.fetch_add(1, AcqRel);
+        attention::set(self, attention::CHANGES, true);
     }
 
     /// Number of databases.

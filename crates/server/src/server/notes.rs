@@ -16,6 +16,8 @@ pub(super) struct Notes {
     executed: Vec<(u64, u64)>,
     /// Libraries of functions of the Redis face: name, text and functions.
     libraries: Vec<(String, Vec<u8>, redis::Functions)>,
+    /// The places of Redis's databases, which SWAPDB changes.
+    places: Vec<u8>,
 }
 
 impl Notes {
@@ -25,7 +27,8 @@ impl Notes {
         let executed = remote.map_or_else(Vec::new, |remote| remote.journal.executed());
         let redis = faces.redis.as_ref();
         let libraries = redis.map_or_else(Vec::new, |shared| shared.libraries.passed());
-        Notes { flush, executed, libraries }
+        let places = redis.map_or_else(Vec::new, |shared| shared.places());
+        Notes { flush, executed, libraries, places }
     }
 
     /// Applies them, before anybody is served.
@@ -38,8 +41,11 @@ impl Notes {
                 remote.journal.made_up(*author, *number);
             }
         }
-        if let Some(shared) = faces.redis.as_ref().filter(|_| !self.libraries.is_empty()) {
-            shared.libraries.restore(shared, self.libraries.clone());
+        if let Some(shared) = &faces.redis {
+            shared.set_places(&self.places);
+            if !self.libraries.is_empty() {
+                shared.libraries.restore(shared, self.libraries.clone());
+            }
         }
     }
 
@@ -54,7 +60,12 @@ impl Notes {
             json!({"name": name, "code": text(code), "functions": functions})
         };
         let libraries: Vec<_> = self.libraries.iter().map(library).collect();
-        json!({"flush": self.flush, "executed": self.executed, "libraries": libraries})
+        json!({
+            "flush": self.flush,
+            "executed": self.executed,
+            "libraries": libraries,
+            "places": self.places,
+        })
     }
 
     /// Missing notes are those of a first start.
@@ -63,6 +74,7 @@ impl Notes {
             flush: value["flush"].as_u64().unwrap_or(0),
             executed: serde_json::from_value(value["executed"].clone()).unwrap_or_default(),
             libraries: libraries_of(value).unwrap_or_default(),
+            places: serde_json::from_value(value["places"].clone()).unwrap_or_default(),
         }
     }
 }

@@ -2,7 +2,8 @@
 //! are in `larder_proto::resp::acl`, the commands in [`super::admin`].
 //!
 //! A connection remembers its user as it was at the last look. Every change of a user raises a
-//! generation; a connection whose generation is an older one looks again before its next command.
+//! number (`Shared::changes`); a connection that has seen another looks again before its next
+//! command, at the place of its database too.
 //! A connection whose user may do everything pays one branch for this, on a word that other
 //! observers share ([`super::attention`]).
 
@@ -13,7 +14,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -21,7 +22,6 @@ use larder_proto::resp::acl::{self, Hash, User};
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    attention,
     hub::Kind,
     known::{Known, flag},
     shared::Shared,
@@ -34,7 +34,7 @@ use crate::{
 pub(crate) use log::{AclLog, Context, Reason};
 pub(crate) use rights::{
     Rights, check, check_in_script, check_queued, check_reading_all, enter, log_in, may_call,
-    may_go_on, refusal,
+    is_behind, may_go_on, refusal,
 };
 
 /// Name of the user of connections that have not authenticated.
@@ -74,8 +74,6 @@ pub(crate) struct Acl {
     slots: RwLock<Slots>,
     /// The user `default`, which always exists.
     default: Arc<Slot>,
-    /// Raised by every change.
-    generation: AtomicU32,
     /// The user `default` needs no password.
     is_open: AtomicBool,
     /// Connections must authenticate: the user `default` needs a password, or is off.
@@ -140,7 +138,6 @@ impl Acl {
         let acl = Acl {
             slots: RwLock::new(Slots { all, held: Holding::new(room) }),
             default,
-            generation: AtomicU32::new(1),
             is_open: AtomicBool::new(false),
             asks: AtomicBool::new(true),
             configured: Mutex::new(configured),
@@ -150,10 +147,6 @@ impl Acl {
         acl.slots.write().charge();
         acl.look_at_default();
         acl
-    }
-
-    fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
     }
 
     /// Returns whether the user `default` needs no password.
@@ -170,8 +163,7 @@ impl Acl {
     /// Users have changed: connections look again.
     fn changed(&self, shared: &Shared) {
         self.look_at_default();
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        attention::set(shared, attention::ACL, true);
+        shared.look_again();
     }
 
     pub(crate) fn slot(&self, name: &[u8]) -> Option<Arc<Slot>> {

@@ -26,7 +26,7 @@ const TOO_LONG: &str = "too many or too long keys for the patterns of this user"
 pub(crate) struct Rights {
     /// None: `default`, if that may do everything.
     login: Option<Box<Login>>,
-    /// The generation of users at the last look.
+    /// The number of changes at the last look.
     seen: u32,
     /// It has authenticated, or came when nobody had to.
     authenticated: bool,
@@ -59,15 +59,26 @@ pub(crate) fn log_in(shared: &Shared, conn: &mut Conn, slot: Arc<Slot>) {
 /// its user was deleted.
 #[inline]
 pub(crate) fn may_go_on(face: &Face, conn: &mut Conn) -> bool {
-    !attention::any(&face.shared, attention::ACL)
-        || conn.rights.seen == face.shared.acl.generation()
-        || look(&face.shared, conn)
+    if !is_behind(face, conn) {
+        return true;
+    }
+    // It may be of a key in the database's old place.
+    face.hint.set(None);
+    look(&face.shared, conn)
+}
+
+/// Returns whether users or databases have changed since the connection's last look.
+#[inline]
+pub(crate) fn is_behind(face: &Face, conn: &Conn) -> bool {
+    attention::any(&face.shared, attention::CHANGES)
+        && conn.rights.seen != face.shared.changes.load(Acquire)
 }
 
 #[cold]
 fn look(shared: &Shared, conn: &mut Conn) -> bool {
     let acl = &shared.acl;
-    conn.rights.seen = acl.generation();
+    conn.rights.seen = shared.changes.load(Acquire);
+    conn.select(conn.db, shared);
     let login = conn.rights.login.take();
     let slot = login.map_or_else(|| acl.default.clone(), |login| login.slot);
     if slot.gone.load(Acquire) {

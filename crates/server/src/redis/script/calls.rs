@@ -45,9 +45,10 @@ impl ScriptJob {
         // The hint belongs to the command that runs the script.
         ctx.face.hint.set(None);
         ctx.conn.version = version;
-        (ctx.conn.db, ctx.conn.ns) = self.db;
+        // Its place may have changed before the script had a key.
+        (ctx.conn.db, ctx.conn.ns) = (self.db, ctx.shared.namespace(self.db));
         dispatch::call(ctx.face, ctx.conn, found, &args, self.now, &mut self.out);
-        self.db = (ctx.conn.db, ctx.conn.ns);
+        self.db = ctx.conn.db;
         if let Some(begun) = ctx.conn.begun.take() {
             return Some(Next::Command(begun, owned));
         }

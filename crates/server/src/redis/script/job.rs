@@ -21,7 +21,6 @@ use crate::{
         slowlog,
     },
 };
-use larder_store::Namespace;
 
 /// Error if there is no memory for a script's state.
 const NO_ROOM: &[u8] =
@@ -47,7 +46,7 @@ pub(super) struct ScriptJob {
     /// The time for all its commands.
     pub(super) now: Ms,
     /// Database, which SELECT changes for the script alone.
-    pub(super) db: (u8, Namespace),
+    pub(super) db: u8,
     /// Replies of its commands.
     pub(super) out: Out,
     pub(super) held: WantedStripes,
@@ -95,7 +94,7 @@ impl ScriptJob {
             next: Some(Next::Start(Box::new(task))),
             read_only,
             now: ctx.now,
-            db: (ctx.db, ctx.ns),
+            db: ctx.db,
             out: Out::default(),
             held,
             declared,
@@ -286,11 +285,12 @@ impl Job for ScriptJob {
         // The first look at the time starts the step.
         ctx.is_over();
         let conn = &mut ctx.conn;
-        let outer = (conn.version, conn.db, conn.ns, conn.in_exec, conn.in_script);
+        let outer = (conn.version, conn.db, conn.in_exec, conn.in_script);
         (conn.in_exec, conn.in_script) = (true, true);
         let progress = self.run(ctx, args);
         let conn = &mut ctx.conn;
-        (conn.version, conn.db, conn.ns, conn.in_exec, conn.in_script) = outer;
+        (conn.version, conn.db, conn.in_exec, conn.in_script) = outer;
+        conn.ns = ctx.shared.namespace(conn.db);
         progress
     }
 }
