@@ -359,7 +359,7 @@ local function entry_of(count, first, second)
   return entry
 end
 
-local find, lower, select = string.find, string.lower, select
+local find, select = string.find, select
 
 -- A library that is about to be loaded. Its code sees nothing but `redis`, which registers
 -- functions; once it is loaded, its functions see their globals.
@@ -374,9 +374,8 @@ local function library()
   rawset(loading, "register_function", function(...)
     local entry = entry_of(select("#", ...), ...)
     if not find(entry.name, "^[%w_]+$") then fail(NAMES) end
-    local name = lower(entry.name)
-    if names[name] then fail("Function already exists in the library") end
-    names[name] = true
+    if names[entry.name] then fail("Function already exists in the library") end
+    names[entry.name] = true
     entries[#entries + 1] = entry
   end)
   local it = {}

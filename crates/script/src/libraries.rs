@@ -1,6 +1,6 @@
 //! Libraries of functions in a Lua state.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use mlua::{Function, Lua, Result, Table, Value};
 
@@ -18,9 +18,12 @@ pub(crate) const CHUNK: &str = "@user_function";
 /// A library that was loaded.
 struct Loaded {
     env: Table,
-    /// Its functions, by their names in lower case.
+    /// Its functions by name.
     functions: HashMap<String, Function>,
 }
+
+/// A result, or the error for the client.
+type Answered<T> = std::result::Result<T, Vec<u8>>;
 
 /// The libraries of a state.
 pub(crate) struct Libraries {
@@ -41,19 +44,11 @@ impl Libraries {
     }
 
     /// Runs a library's code. Ok(Err): the error for the client.
-    pub(crate) fn load(
-        &self,
-        lua: &Lua,
-        task: &Task,
-    ) -> Result<std::result::Result<Vec<Registered>, Vec<u8>>> {
+    pub(crate) fn load(&self, lua: &Lua, task: &Task) -> Result<Answered<Vec<Registered>>> {
         Ok(self.run(lua, task)?.map(|(_, registered)| registered))
     }
 
-    fn run(
-        &self,
-        lua: &Lua,
-        task: &Task,
-    ) -> Result<std::result::Result<(Loaded, Vec<Registered>), Vec<u8>>> {
+    fn run(&self, lua: &Lua, task: &Task) -> Result<Answered<(Loaded, Vec<Registered>)>> {
         let (env, load) = self.new.call::<(Table, Function)>(())?;
         let function = match compile(lua, &task.text, CHUNK, env.clone()) {
             Ok(function) => function,
@@ -75,7 +70,7 @@ impl Libraries {
             let name: String = entry.raw_get("name")?;
             let description: Option<mlua::LuaString> = entry.raw_get("description")?;
             let description = description.map(|text| text.as_bytes().to_vec());
-            functions.insert(name.to_ascii_lowercase(), entry.raw_get("callback")?);
+            functions.insert(name.clone(), entry.raw_get("callback")?);
             registered.push(Registered { name, description, flags: entry.raw_get("flags")? });
         }
         if registered.is_empty() {
@@ -92,7 +87,7 @@ impl Libraries {
         task: &Task,
         library: u64,
         lists: (Table, Table),
-    ) -> Result<std::result::Result<(bool, Value), Vec<u8>>> {
+    ) -> Result<Answered<(bool, Value)>> {
         if !self.loaded.contains_key(&library) {
             let (loaded, _) = match self.run(lua, task)? {
                 Ok(loaded) => loaded,
@@ -103,9 +98,9 @@ impl Libraries {
             }
             self.loaded.insert(library, loaded);
         }
-        let name: Arc<str> = task.name.to_ascii_lowercase().into();
         let found = self.loaded.get(&library);
-        let found = found.and_then(|library| Some((&library.env, library.functions.get(&*name)?)));
+        let found =
+            found.and_then(|library| Some((&library.env, library.functions.get(&*task.name)?)));
         let Some((env, function)) = found else {
             return Ok(Err(b"ERR Function not found".to_vec()));
         };

@@ -74,10 +74,10 @@ impl<'a> World<'a> {
         api::add(lua, scope, pause, &libraries)?;
         random(lua, &libraries.raw_get("math")?, seed)?;
         basics(lua, scope, pause, &native)?;
-        let (run, env, globals, library, call) =
-            lua.load(include_str!("boot.lua"))
-                .set_name(BOOT)
-                .call::<(Function, Table, Table, Function, Function)>((&native, libraries))?;
+        let (run, env, globals, library, call) = lua
+            .load(include_str!("boot.lua"))
+            .set_name(BOOT)
+            .call::<(Function, Table, Table, Function, Function)>((&native, libraries))?;
         let compile_env = env.clone();
         native.raw_set(
             "compile",
@@ -139,7 +139,7 @@ impl<'a> World<'a> {
         };
         match called {
             Ok(Some((ok, value))) => self.answer(task, out, ok, &value),
-            // What was loaded by force is not.
+            // A library whose load was ended by force counts as not loaded.
             Ok(None) if self.pause.control.killed.get() => Err(Error::runtime(KILLED)),
             Ok(None) => Ok(()),
             Err(_) if self.pause.control.killed.get() => Err(Error::runtime(KILLED)),

@@ -92,12 +92,7 @@ fn writers_see_whole_swaps() {
         for (nth, client) in writers.iter_mut().enumerate() {
             let value = format!("{round}-{nth}");
             let mut bytes = Vec::new();
-            for words in [
-                &["MULTI"][..],
-                &["SET", "k", &value],
-                &["GET", "k"],
-                &["EXEC"],
-            ] {
+            for words in [&["MULTI"][..], &["SET", "k", &value], &["GET", "k"], &["EXEC"]] {
                 bytes.extend(command(words));
             }
             client.send(bytes);

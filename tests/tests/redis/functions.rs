@@ -2,7 +2,8 @@
 //! are on all workers, and stay over a snapshot.
 //!
 //! The order of libraries and functions in FUNCTION LIST is that of a shuffled table in Redis: it is
-//! compared in sorted order. Not compared: `error({})`, at which Redis 7.0.15 ends.
+//! compared in sorted order. Not compared: `error({})`, and functions of a library whose names
+//! differ in case alone, at which Redis 7.0.15 ends; raw writes to the globals, which are undone here.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -23,7 +24,6 @@ const LIBRARIES: &[&str] = &[
     "redis.register_function(7,function() return 'seven' end)",
     "redis.register_function('f-a',function() end)",
     "redis.register_function('',function() end)",
-    "redis.register_function('f',function() end) redis.register_function('F',function() end)",
     "redis.register_function('f',function() end,1)",
     "redis.register_function{1}",
     "redis.register_function{[true]=1}",
@@ -102,7 +102,6 @@ const BODIES: &[&str] = &[
     "redis.setresp(3) return redis.call('hgetall', 'nosuch')",
     "return select(2, pcall(function() return nosuch end))",
     "return cjson.encode({keys, args})",
-    "table.insert(_G, 1) return rawget(_G, 1)",
     "rawset(_G, 'a', 1)",
     "setmetatable(_G, {})",
     "return getmetatable(_G) == nil",
@@ -117,7 +116,8 @@ const BODIES: &[&str] = &[
 #[track_caller]
 fn same(pair: &mut [Resp<TcpStream>; 2], words: &[impl AsRef<[u8]>]) -> Value {
     let [ours, theirs] = pair.each_mut().map(|client| client.ask(words));
-    let shown: Vec<_> = words.iter().map(|w| String::from_utf8_lossy(w.as_ref()).into_owned()).collect();
+    let shown: Vec<_> =
+        words.iter().map(|w| String::from_utf8_lossy(w.as_ref()).into_owned()).collect();
     assert!(ours == theirs, "{shown:?}\n{}\n{}", text(&ours), text(&theirs));
     ours
 }
@@ -185,9 +185,16 @@ fn commands_of_functions_answer_as_in_redis() {
          redis.register_function('rw', function(k) return redis.call('incr', k[1]) end)",
     );
     for head in [
-        "return 1", "#!lua\nreturn 1", "#!lua name=a-b\n", "#!lua name=\n",
-        "#!lua name=a name=b\nx", "#!perl name=a\nx", "#!lua name=a foo=b\nx", "#!lua name=a",
-        "#!lua foo\nx", "#!LUA name=u\nredis.register_function('u', function() return 1 end)",
+        "return 1",
+        "#!lua\nreturn 1",
+        "#!lua name=a-b\n",
+        "#!lua name=\n",
+        "#!lua name=a name=b\nx",
+        "#!perl name=a\nx",
+        "#!lua name=a foo=b\nx",
+        "#!lua name=a",
+        "#!lua foo\nx",
+        "#!LUA name=u\nredis.register_function('u', function() return 1 end)",
     ] {
         same(&mut pair, &["FUNCTION", "LOAD", head]);
     }
@@ -244,7 +251,7 @@ fn commands_of_functions_answer_as_in_redis() {
         same(&mut pair, words);
     }
     let lists = pair.each_mut().map(|client| sorted(client.ask(&["FUNCTION", "LIST", "WITHCODE"])));
-    assert_eq!(lists[0], lists[1]);
+    assert!(lists[0] == lists[1], "{}\n{}", text(&lists[0]), text(&lists[1]));
     // Each restores the other's payload.
     let dump = |client: &mut Resp<TcpStream>| match client.ask(&["FUNCTION", "DUMP"]) {
         Value::Bulk(_, Some(bytes)) => bytes,
@@ -253,13 +260,11 @@ fn commands_of_functions_answer_as_in_redis() {
     for payload in pair.each_mut().map(dump) {
         let mut broken = payload.clone();
         *broken.last_mut().unwrap() ^= 1;
-        for (payload, policy) in [
-            (&payload, "APPEND"),
-            (&payload, "REPLACE"),
-            (&broken, "REPLACE"),
-            (&payload, "FLUSH"),
-        ] {
-            same(&mut pair, &[b"FUNCTION", b"RESTORE", &payload[..], policy.as_bytes()]);
+        for (payload, policy) in
+            [(&payload, "APPEND"), (&payload, "REPLACE"), (&broken, "REPLACE"), (&payload, "FLUSH")]
+        {
+            let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", payload, policy.as_bytes()];
+            same(&mut pair, &words);
             same(&mut pair, &["FCALL", "rw", "1", "k"]);
         }
     }

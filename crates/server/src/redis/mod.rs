@@ -57,6 +57,6 @@ mod waiting;
 mod watched;
 
 pub(crate) use counters::Counters;
-pub(crate) use session::Session;
 pub(crate) use script::Functions;
+pub(crate) use session::Session;
 pub(crate) use shared::{Face, Shared};

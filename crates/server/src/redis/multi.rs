@@ -258,7 +258,8 @@ impl Exec {
             return true;
         }
         let Some((found, owned)) = self.left.next() else { return false };
-        if (ctx.conn.gates & gate::RESTRICTED != 0 || attention::any(ctx.shared, attention::CHANGES))
+        if (ctx.conn.gates & gate::RESTRICTED != 0
+            || attention::any(ctx.shared, attention::CHANGES))
             && let Err(text) = acl::check_queued(ctx.face, ctx.conn, found.command, &owned.args())
         {
             ctx.reply().error(text);

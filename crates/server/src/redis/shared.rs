@@ -6,7 +6,10 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::{AcqRel, Relaxed}},
+        atomic::{
+            AtomicU8, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Relaxed},
+        },
     },
 };
 

@@ -145,16 +145,15 @@ impl Waiting {
     }
 
     fn waits(&self, shared: &Shared, ns: Namespace, key: &[u8]) -> bool {
-        shared
-            .database(ns)
-            .is_some_and(|db| self.queues.lock().contains_key(&(db, Box::from(key))))
+        shared.database(ns).is_some_and(|db| self.queues.lock().contains_key(&(db, Box::from(key))))
     }
 
     /// Has the commands of all clients run again that wait in a database: it has another place.
     pub(crate) fn call_all(&self, databases: [u8; 2]) {
         let clients = self.clients.lock();
-        let of = |waiter: &&Arc<Waiter>| databases.contains(&waiter.db);
-        clients.values().filter(of).for_each(|waiter| drop(waiter.call()));
+        for waiter in clients.values().filter(|waiter| databases.contains(&waiter.db)) {
+            waiter.call();
+        }
     }
 
     /// CLIENT UNBLOCK. False: the client does not wait.
@@ -214,14 +213,18 @@ impl Face {
     /// A list or sorted set has new items.
     #[inline]
     pub(crate) fn signal(&self, ns: Namespace, key: &[u8]) {
-        if attention::any(&self.shared, attention::WAITING) && self.shared.waiting.waits(&self.shared, ns, key) {
+        if attention::any(&self.shared, attention::WAITING)
+            && self.shared.waiting.waits(&self.shared, ns, key)
+        {
             self.ready.borrow_mut().push_back((ns, key.into()));
         }
     }
 
     /// The same, to be served before others.
     fn signal_first(&self, ns: Namespace, key: &[u8]) {
-        if attention::any(&self.shared, attention::WAITING) && self.shared.waiting.waits(&self.shared, ns, key) {
+        if attention::any(&self.shared, attention::WAITING)
+            && self.shared.waiting.waits(&self.shared, ns, key)
+        {
             self.ready.borrow_mut().push_front((ns, key.into()));
         }
     }

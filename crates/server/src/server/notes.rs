@@ -89,7 +89,11 @@ fn libraries_of(value: &Value) -> Option<Vec<(String, Vec<u8>, redis::Functions)
     };
     let library = |value: &Value| {
         let functions = value["functions"].as_array()?.iter().map(function);
-        Some((value["name"].as_str()?.to_owned(), text(&value["code"])?, functions.collect::<Option<_>>()?))
+        Some((
+            value["name"].as_str()?.to_owned(),
+            text(&value["code"])?,
+            functions.collect::<Option<_>>()?,
+        ))
     };
     value["libraries"].as_array()?.iter().map(library).collect()
 }

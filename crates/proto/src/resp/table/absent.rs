@@ -1,9 +1,7 @@
 //! Commands of Redis that Larder does not have, so that a client that sends one gets the reason
 //! instead of "unknown command", and so that rules of users may name them.
 
-use super::category::{
-    ADMIN, CONNECTION, DANGEROUS, FAST, HYPERLOGLOG, KEYSPACE, SLOW, WRITE,
-};
+use super::category::{ADMIN, CONNECTION, DANGEROUS, FAST, HYPERLOGLOG, KEYSPACE, SLOW, WRITE};
 
 /// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

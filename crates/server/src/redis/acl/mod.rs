@@ -33,8 +33,8 @@ use crate::{
 
 pub(crate) use log::{AclLog, Context, Reason};
 pub(crate) use rights::{
-    Rights, check, check_in_script, check_queued, check_reading_all, enter, log_in, may_call,
-    is_behind, may_go_on, refusal,
+    Rights, check, check_in_script, check_queued, check_reading_all, enter, is_behind, log_in,
+    may_call, may_go_on, refusal,
 };
 
 /// Name of the user of connections that have not authenticated.

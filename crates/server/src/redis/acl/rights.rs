@@ -48,7 +48,12 @@ pub(crate) fn enter(shared: &Shared, conn: &mut Conn) {
 
 /// Makes the connection one of this user.
 pub(crate) fn log_in(shared: &Shared, conn: &mut Conn, slot: Arc<Slot>) {
-    conn.known.text.lock().user = slot.name.to_vec();
+    let mut text = conn.known.text.lock();
+    // A change would allocate the names of a connection that has none.
+    if text.user != *slot.name {
+        text.user = slot.name.to_vec();
+    }
+    drop(text);
     let user = slot.user();
     let login = Some(Box::new(Login { slot, user }));
     conn.rights = Rights { login, authenticated: true, ..Rights::default() };

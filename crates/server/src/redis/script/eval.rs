@@ -46,8 +46,7 @@ fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, by_sum: bool, read_only: bool) {
 }
 
 /// Error for a script or function with flags, of which none says that it does not write.
-pub(super) const WRITES: &str =
-    "ERR Can not execute a script with write flag using *_ro command.";
+pub(super) const WRITES: &str = "ERR Can not execute a script with write flag using *_ro command.";
 
 /// The call of a script or function with so many keys.
 pub(super) fn task(

@@ -26,8 +26,7 @@ const NO_WRITES: u8 = 1;
 /// Milliseconds that a library may take to load.
 const LOAD: Ms = 500;
 /// Answer to a library that takes longer.
-pub(super) const LATE: &[u8] =
-    b"-ERR Error registering functions: ERR FUNCTION LOAD timeout\r\n";
+pub(super) const LATE: &[u8] = b"-ERR Error registering functions: ERR FUNCTION LOAD timeout\r\n";
 
 /// FCALL function numkeys [key ...] [arg ...]
 pub(super) fn call(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -236,7 +235,7 @@ fn describe(ctx: &mut Ctx<'_>, library: &Library, with_code: bool) {
         reply.set(function.flags.count_ones() as usize);
         for (at, flag) in FLAGS.iter().enumerate() {
             if function.flags >> at & 1 == 1 {
-                reply.simple(&["+", flag].concat());
+                reply.simple(flag);
             }
         }
     }
@@ -250,7 +249,8 @@ fn describe(ctx: &mut Ctx<'_>, library: &Library, with_code: bool) {
 pub(super) fn stats(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     let now = ctx.face.clock.now();
     let running = ctx.shared.scripts.running.lock();
-    let called = running.iter().find_map(|running| Some((running.called.clone()?, running.started)));
+    let called =
+        running.iter().find_map(|running| Some((running.called.clone()?, running.started)));
     drop(running);
     let (libraries, functions, _) = ctx.shared.libraries.size();
     let mut reply = ctx.reply();

@@ -84,8 +84,8 @@ impl ScriptJob {
         }
         let mut declared = WantedStripes::default();
         task.keys.iter().for_each(|key| declared.key(key));
-        let hash = command(args)
-            .map_or(0, |command| ctx.shared.locks.declared.hash(command.id, args));
+        let hash =
+            command(args).map_or(0, |command| ctx.shared.locks.declared.hash(command.id, args));
         let is_call = matches!(task.work, Work::Call(_));
         ScriptJob {
             loading: None,
@@ -189,7 +189,8 @@ impl ScriptJob {
 
     /// Goes on with the next library, if one was loaded. None: there is none.
     fn load_next(&mut self, ctx: &Ctx<'_>, state: &mut State, reply: &[u8]) -> Option<Next> {
-        let loading = self.loading.as_mut().filter(|loading| reply.is_empty() && !loading.is_late)?;
+        let loading =
+            self.loading.as_mut().filter(|loading| reply.is_empty() && !loading.is_late)?;
         loading.loaded(ctx, state.machine.take_registered());
         loading.next(ctx).map(|task| Next::Start(Box::new(task)))
     }
@@ -206,9 +207,9 @@ impl ScriptJob {
                     let name = function.clone()?;
                     Some(Called { name, command: slowlog::shortened(args) })
                 };
-                let running = self.running.get_or_insert_with(|| {
-                    Running::enter(shared, called(), (client, now), wrote)
-                });
+                let running = self
+                    .running
+                    .get_or_insert_with(|| Running::enter(shared, called(), (client, now), wrote));
                 running.look(shared, now);
                 running.is_killed()
             }

@@ -2,7 +2,7 @@
 //! Each Lua state loads a library when it first calls one of its functions.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -80,11 +80,17 @@ impl Table {
         }
         let library = Arc::new(library);
         for (at, function) in library.functions.iter().enumerate() {
-            let name = function.name.to_ascii_lowercase();
-            if self.functions.contains_key(&name) {
+            let of_other = match self.functions.entry(function.name.to_ascii_lowercase()) {
+                Entry::Vacant(place) => {
+                    place.insert((library.clone(), at));
+                    false
+                }
+                // Of names of one library that differ in case alone the first can be called.
+                Entry::Occupied(place) => !Arc::ptr_eq(&place.get().0, &library),
+            };
+            if of_other {
                 return Err(format!("ERR Function {} already exists", function.name));
             }
-            self.functions.insert(name, (library.clone(), at));
         }
         self.libraries.insert(library.name.clone(), library);
         let texts: usize = self.libraries.values().map(|library| library.text.len()).sum();

@@ -1,4 +1,4 @@
-//! EVAL and its like, and FCALL: Lua scripts and functions, in steps between which the worker serves other clients.
+//! EVAL and FCALL: Lua scripts and functions, in steps between which the worker serves others.
 //!
 //! A script runs in a [`Machine`](larder_script::Machine) on its worker, and is a command in steps
 //! ([`super::job`]): it is left when its time is over, wherever it is, and its keys stay locked
@@ -65,8 +65,5 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
 /// Returns whether the command runs a script.
 #[inline]
 pub(crate) fn runs(id: Id) -> bool {
-    matches!(
-        id,
-        Id::Eval | Id::Evalsha | Id::EvalRo | Id::EvalshaRo | Id::Fcall | Id::FcallRo
-    )
+    matches!(id, Id::Eval | Id::Evalsha | Id::EvalRo | Id::EvalshaRo | Id::Fcall | Id::FcallRo)
 }

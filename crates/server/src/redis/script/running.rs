@@ -90,9 +90,8 @@ impl Running {
 /// Answer to commands that would wait for a script or function that runs for long.
 pub(crate) fn busy(shared: &Shared) -> &'static str {
     let all = shared.scripts.running.lock();
-    let is_function = all.iter().any(|running| {
-        running.is_long.load(Relaxed) && running.called.is_some()
-    });
+    let is_function =
+        all.iter().any(|running| running.is_long.load(Relaxed) && running.called.is_some());
     if is_function { BUSY_FUNCTION } else { BUSY }
 }
 
