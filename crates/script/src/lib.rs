@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `machine.rs`, `pause.rs` | the coroutine, its events, time slices and the end by force |
 //! | `world.rs`, `boot.lua` | the Lua state: globals that scripts see, and their protection |
+//! | `libraries.rs` | libraries of functions |
 //! | `api.rs` | the table `redis` |
 //! | `resp.rs` | replies as Lua values, Lua values as replies |
 //! | `strings.rs`, `pattern.rs` | functions of `string` whose time is not bounded by their input |
@@ -22,6 +23,7 @@ mod api;
 mod bits;
 mod json;
 mod json_read;
+mod libraries;
 mod machine;
 mod msgpack;
 mod native;
@@ -38,7 +40,7 @@ mod world;
 use ring::digest::SHA1_FOR_LEGACY_USE_ONLY;
 
 pub use machine::{Machine, Settings};
-pub use pause::{Event, Task};
+pub use pause::{Event, FLAGS, Registered, Task, Work};
 
 /// SHA-1 of a text in lower-case hexadecimal digits: the name of a script.
 pub fn sha1_hex(text: &[u8]) -> String {

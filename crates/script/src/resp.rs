@@ -283,6 +283,16 @@ pub(crate) fn place(error: &Value) -> Option<(String, usize)> {
 }
 
 /// The text of an error that has ended a script.
+/// The text of an error without its place.
+pub(crate) fn plain_error(value: &Value) -> Vec<u8> {
+    let text = match value {
+        Value::Table(table) => table.raw_get::<Option<mlua::LuaString>>("err").ok().flatten(),
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    text.map_or_else(|| b"ERR unknown error".to_vec(), |text| text.as_bytes().to_vec())
+}
+
 pub(crate) fn error_text(value: &Value, name: &str) -> Vec<u8> {
     if let Value::String(text) = value {
         // Of memory: no handler has seen it.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use larder_proto::resp::Version;
 
-use crate::{Event, Machine, Settings, Task, sha1_hex};
+use crate::{Event, Machine, Settings, Task, Work, sha1_hex};
 
 fn task(text: &str) -> Task {
     Task {
         name: sha1_hex(text.as_bytes()).into(),
         text: Arc::from(text.as_bytes()),
-        compile_only: false,
+        work: Work::Run,
         keys: vec![b"k".to_vec()],
         args: vec![b"a".to_vec(), b"b".to_vec()],
         version: Version::V2,

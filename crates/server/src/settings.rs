@@ -60,9 +60,10 @@ pub use https::{
     Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TICKET_KEY_BYTES,
     TlsVersion,
 };
+pub(crate) use objects::sha256;
 pub use objects::{
-    DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
-    WireProtocol,
+    AclFile, DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share,
+    Users, WireProtocol,
 };
 pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};

@@ -149,6 +149,37 @@ fn connections_and_memory_stay_through_upgrades() {
     assert_eq!(origin.count(), 2);
 }
 
+/// Libraries of functions, longer than a message between the processes, and the places of Redis's
+/// databases; users are those of the new process's configuration.
+#[test]
+fn functions_and_databases_stay_through_upgrades() {
+    let origin = fresh();
+    let mut line = Line::start("", "", &origin);
+    let mut redis = larder_tests::Resp::tcp(line.larder.face("redis"));
+    let padding = "x".repeat(100_000);
+    let code = format!(
+        "#!lua name=long\n-- {padding}\nredis.register_function{{function_name='f', \
+         description='of f', flags={{'no-writes'}}, callback=function() return 'here' end}}"
+    );
+    assert_eq!(redis.ask(&["FUNCTION", "LOAD", &code]).text(), "long");
+    for words in ["SET a zero", "SWAPDB 0 5", "SWAPDB 5 2", "ACL SETUSER ann on nopass +@all ~*"] {
+        assert_eq!(redis.say(words), "OK");
+    }
+    let mut ann = larder_tests::Resp::tcp(line.larder.face("redis"));
+    assert_eq!(ann.say("AUTH ann x"), "OK");
+    for _ in 0..2 {
+        line.upgrade_whole();
+        assert_eq!(redis.say("FCALL_RO f 0"), "here");
+        let mut other = larder_tests::Resp::tcp(line.larder.face("redis"));
+        assert_eq!(other.say("FCALL f 0"), "here");
+        assert_eq!(other.say("SELECT 2"), "OK");
+        assert_eq!(other.say("GET a"), "zero");
+    }
+    wait_until("the connection of a user that is gone to end", || {
+        ann.send(larder_tests::redis::command(&["PING"])).maybe().is_none()
+    });
+}
+
 #[test]
 fn requests_under_way_come_to_their_end() {
     let gate = Gate::closed();

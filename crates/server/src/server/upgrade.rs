@@ -50,6 +50,8 @@ pub(super) const PROTOCOL: u64 = 1;
 const FINISH: Ms = 2000;
 /// Wait for the other process to start its threads, once it has the memory.
 const UP: Duration = Duration::from_secs(20);
+/// Longest notes in a message, in bytes; longer ones follow the image.
+const NOTES: usize = 16 << 10;
 /// The reason if the new process is gone.
 const ENDED: &str = "the new process has ended";
 /// Interval of looks at a condition.
@@ -233,8 +235,14 @@ impl Server {
             let mut file = std::fs::File::from(file);
             file.write_all(&image)?;
             let notes = Notes::of(&self.faces).to_value();
+            let text = notes.to_string();
+            let mut message = json!({"kind": "memory", "notes": notes});
+            if text.len() > NOTES {
+                file.write_all(text.as_bytes())?;
+                message = json!({"kind": "memory", "image": image.len()});
+            }
             let both: [BorrowedFd<'_>; 2] = [memory, file.as_fd()];
-            link.send(&json!({"kind": "memory", "notes": notes}), &both)
+            link.send(&message, &both)
         };
         written().map_err(failed)?;
         Ok(Ok(()))
