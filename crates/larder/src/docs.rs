@@ -109,6 +109,7 @@ fn heading(section: Section) -> &'static str {
         Section::Remote => "`[remote]`",
         Section::Publish => "`[publish]`",
         Section::Debug => "`debug` of a site",
+        Section::Dictionary => "`dictionary` of a site",
         Section::Tracing => "`[tracing]`",
         Section::App => "Applications: `[[app]]`",
         Section::AppLimits => "`limits` of `[[app]]`",
@@ -189,6 +190,10 @@ fn about_others(section: Section) -> &'static str {
         Section::Debug => {
             "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules of \
              `purge`."
+        }
+        Section::Dictionary => {
+            "`dictionary = true`, or `dictionary = { size = \"64KiB\", refresh = \"12h\" }`; [when it \
+             helps, and what it costs](operations.md#compress-with-dictionaries)."
         }
         Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
         Section::Limits => "Every limit has its own status, and is counted.",

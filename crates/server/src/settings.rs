@@ -26,6 +26,7 @@ mod acme;
 mod admin;
 mod app;
 mod client_auth;
+mod dictionary;
 mod disk;
 mod error_pages;
 mod fastcgi;
@@ -50,6 +51,7 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
+pub use dictionary::DictionarySettings;
 pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
@@ -423,6 +425,9 @@ pub struct Site {
     pub debug: Permission,
     /// Pages for answers of Larder's own.
     pub error_pages: Arc<ErrorPages>,
+    /// The dictionary that is made of its documents; None: no page is compressed with one. As
+    /// [`Policy::dictionary`] says.
+    pub dictionary: Option<DictionarySettings>,
     /// The policy where no rule sets another.
     pub defaults: Arc<RulePolicy>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.

@@ -50,6 +50,8 @@ fn metas() -> impl Strategy<Value = Meta> {
         Encoding::Zstd,
         Encoding::Deflate,
         Encoding::Other,
+        Encoding::Dcb,
+        Encoding::Dcz,
     ]);
     let numbers = (
         any::<u16>(),

@@ -33,6 +33,7 @@ use crate::{
     page::{
         answer::Answer,
         coding::Effort,
+        compressor::Goal,
         flight::{Again, Landing, Streaming, Tail},
         head,
         lookup::PAGES,
@@ -288,6 +289,7 @@ fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
             counters.stored.one();
             disk::keep(job, &draft.key);
             pack(job, draft);
+            learn(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
@@ -306,6 +308,15 @@ fn pack(job: &Job, draft: &PageDraft) {
         let goal = packed::goal(&policy.cache.compress);
         let compressor = &pages.shared.compressor;
         compressor.want(pages.store, pages.clock, &draft.key, goal, Effort::Good);
+    }
+}
+
+/// Has a page noted that its origin names as a dictionary.
+fn learn(job: &Job, draft: &PageDraft) {
+    let (pages, policy) = (&job.pages, &job.policy);
+    if policy.cache.dictionary && head::field(&draft.head, "use-as-dictionary").is_some() {
+        let compressor = &pages.shared.compressor;
+        compressor.want(pages.store, pages.clock, &draft.key, Goal::Learn, Effort::Good);
     }
 }
 
