@@ -24,11 +24,11 @@ let number = 0;
 const codings = new Set();
 await until('an answer with the dictionary', async () => {
     number = (number % 12) + 1;
-    const answer = await page.goto(`${url}/page/${number}`);
+    const answer = await page.goto(`${url}/live/${number}`);
     const coding = (await answer.allHeaders())['content-encoding'] ?? 'none';
     codings.add(coding);
-    same('the title', await page.title(), `/page/${number}`);
-    same('the last line', (await page.locator('p').last().innerText()).endsWith(`is of /page/${number} alone`), true);
+    same('the title', await page.title(), `/live/${number}`);
+    same('the last line', (await page.locator('p').last().innerText()).endsWith(`is of /live/${number} alone`), true);
     return ['dcz', 'dcb'].includes(coding);
 }).catch((error) => {
     throw new Error(`${error}; codings: ${[...codings]}`);

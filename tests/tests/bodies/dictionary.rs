@@ -86,7 +86,8 @@ fn a_page_with_a_dictionary_is_a_fraction() {
         let part = site.get("/page/20", &[&asked[..], &["Range: bytes=5-14"]].concat());
         assert_eq!((part.status, part.get("content-encoding")), (206, None));
         assert_eq!(part.body, content.as_bytes()[5..15]);
-        let rest = [&asked[..], &["Range: bytes=5-14", &format!("If-Range: {tag}")]].concat();
+        let validator = format!("If-Range: {tag}");
+        let rest = [&asked[..], &["Range: bytes=5-14", &validator]].concat();
         let whole = site.get("/page/20", &rest);
         assert_eq!((whole.status, whole.body.len()), (200, content.len()));
     }
@@ -391,7 +392,7 @@ fn mistakes_are_reported() {
     let check = |lines: &str, https: &str| {
         let scratch = Scratch::new("check");
         let text = format!("{https}[[site]]\norigin = \"http://127.0.0.1:9\"\n{lines}\n");
-        let file = scratch.write("larder.toml", text);
+        let file = scratch.write("larder.toml", &text);
         let (status, out, err) = run(&["check", "--config", file.to_str().unwrap()]);
         (status.success(), format!("{out}{err}"))
     };

@@ -22,13 +22,14 @@ use ring::digest::{SHA256, digest};
 use tokio_rustls::rustls::ClientConfig;
 
 /// What a browser with a dictionary takes.
-pub const ALL: &str = "gzip, deflate, br, zstd, dcb, dcz";
+pub(crate) const ALL: &str = "gzip, deflate, br, zstd, dcb, dcz";
 /// Documents of which the dictionary is made in these tests.
 const DOCUMENTS: usize = 12;
 
 /// Numbers that follow from a text, so that pages do not compress by themselves.
 fn words(text: &str, count: usize) -> impl Iterator<Item = u64> {
-    let mut state = text.bytes().fold(7_u64, |state, byte| state * 31 + u64::from(byte));
+    let mut state =
+        text.bytes().fold(7_u64, |state, byte| state.wrapping_mul(31).wrapping_add(byte.into()));
     (0..count).map(move |_| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -37,7 +38,7 @@ fn words(text: &str, count: usize) -> impl Iterator<Item = u64> {
 }
 
 /// A page of some 20 KB: a frame that all have, and text of its own.
-pub fn page(target: &str) -> String {
+pub(crate) fn page(target: &str) -> String {
     page_of(target, "version 1")
 }
 
@@ -61,9 +62,9 @@ fn page_for_some(target: &str) -> String {
     format!("{own}{}", page(target))
 }
 
-pub struct Site {
-    pub origin: Origin,
-    pub larder: Larder,
+pub(crate) struct Site {
+    pub(crate) origin: Origin,
+    pub(crate) larder: Larder,
     papers: Papers,
     client: Arc<ClientConfig>,
     version: Arc<AtomicU32>,
@@ -72,7 +73,7 @@ pub struct Site {
 
 impl Site {
     /// With further lines of the site.
-    pub fn start(lines: &str) -> Site {
+    pub(crate) fn start(lines: &str) -> Site {
         let version = Arc::new(AtomicU32::new(1));
         let current = version.clone();
         let origin = Origin::start(move |seen, reply| {
@@ -90,10 +91,11 @@ impl Site {
                 _ => "X-Nothing: here",
             };
             if seen.get("if-none-match").is_some_and(|known| tag.ends_with(known)) {
-                return drop(reply.answer(304, &[tag, age], ""));
+                reply.answer(304, &[tag, age], "");
+                return;
             }
             let text = page_of(target, &format!("version {version}"));
-            drop(match target {
+            match target {
                 "/style.css" | "/app/style.css" => {
                     reply.ok(&["Content-Type: text/css", age], page(target))
                 }
@@ -106,8 +108,12 @@ impl Site {
                 _ if target.starts_with("/shared/") => {
                     reply.ok(&[html, age, "Access-Control-Allow-Origin: https://a"], text)
                 }
+                // Browsers ask again each time.
+                _ if target.starts_with("/live/") => {
+                    reply.ok(&[html, "Cache-Control: s-maxage=600, max-age=0", tag], text)
+                }
                 _ => reply.ok(&[html, age, tag, named], text),
-            });
+            };
         });
         let papers = Papers::issue();
         let sites = format!(
@@ -120,15 +126,15 @@ impl Site {
     }
 
     /// The documents change.
-    pub fn version(&self, version: u32) {
+    pub(crate) fn version(&self, version: u32) {
         self.version.store(version, SeqCst);
     }
 
-    pub fn wire(&self) -> Wire {
+    pub(crate) fn wire(&self) -> Wire {
         Wire::connect_tls(self.larder.face("https"), &self.client, "127.0.0.1")
     }
 
-    pub fn http2(&self) -> H2 {
+    pub(crate) fn http2(&self) -> H2 {
         let mut client =
             H2::connect_tls(self.larder.face("https"), &self.papers.client(), "127.0.0.1");
         client.ask_for("site.test");
@@ -136,19 +142,19 @@ impl Site {
     }
 
     #[track_caller]
-    pub fn get(&self, target: &str, fields: &[&str]) -> Answer {
+    pub(crate) fn get(&self, target: &str, fields: &[&str]) -> Answer {
         self.wire().get(target, fields)
     }
 
     #[track_caller]
-    pub fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
+    pub(crate) fn ask(&self, method: &str, target: &str, fields: &[&str]) -> Answer {
         self.wire().ask(method, target, &[&["Host: site.test"], fields].concat())
     }
 
     /// Requests a page until it comes in this coding. Without an Accept-Encoding among the fields,
     /// the client takes this coding alone.
     #[track_caller]
-    pub fn coded(&self, target: &str, coding: &str, fields: &[&str]) -> Answer {
+    pub(crate) fn coded(&self, target: &str, coding: &str, fields: &[&str]) -> Answer {
         let taken = format!("Accept-Encoding: {coding}");
         let mut fields = fields.to_vec();
         if !fields.iter().any(|line| line.starts_with("Accept-Encoding")) {
@@ -163,7 +169,7 @@ impl Site {
 
     /// Waits until the thread that compresses has made what was asked for.
     #[track_caller]
-    pub fn settled(&self) {
+    pub(crate) fn settled(&self) {
         let admin = Admin::of(&self.larder);
         let waiting = || admin.json("/api/v1/stats")["compression"]["waiting"].as_u64();
         wait_until("nothing waits", || waiting() == Some(0));
@@ -174,13 +180,13 @@ impl Site {
 
     /// The dictionary of the documents, after some of them were asked for.
     #[track_caller]
-    pub fn dictionary(&self) -> Dictionary {
+    pub(crate) fn dictionary(&self) -> Dictionary {
         self.dictionary_of("site.test")
     }
 
     /// The same for another host.
     #[track_caller]
-    pub fn dictionary_of(&self, host: &str) -> Dictionary {
+    pub(crate) fn dictionary_of(&self, host: &str) -> Dictionary {
         let host = format!("Host: {host}");
         let mut wire = self.wire();
         for number in 0..DOCUMENTS {
@@ -197,7 +203,7 @@ impl Site {
     }
 
     /// The file of its certificate.
-    pub fn certificate(&self) -> String {
+    pub(crate) fn certificate(&self) -> String {
         self.papers.path("server.pem")
     }
 }
@@ -218,8 +224,8 @@ fn some<'r>(cookie: Option<&str>, target: &str, reply: &'r mut Reply) -> &'r mut
 }
 
 /// A dictionary that a client has.
-pub struct Dictionary {
-    pub content: Vec<u8>,
+pub(crate) struct Dictionary {
+    pub(crate) content: Vec<u8>,
 }
 
 impl Dictionary {
@@ -227,31 +233,33 @@ impl Dictionary {
         digest(&SHA256, &self.content).as_ref().to_vec()
     }
 
-    pub fn base64(&self) -> String {
+    pub(crate) fn base64(&self) -> String {
         STANDARD.encode(self.hash())
     }
 
     /// The line by which a request names it.
-    pub fn available(&self) -> String {
+    pub(crate) fn available(&self) -> String {
         format!("Available-Dictionary: :{}:", self.base64())
     }
 
     /// Its name in entity tags.
-    pub fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         self.hash()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The content of an answer. Those with a dictionary are decoded by Google's brotli and
     /// Facebook's zstd, whose format the RFC names.
     #[track_caller]
-    pub fn decoded(&self, answer: &Answer) -> Vec<u8> {
+    pub(crate) fn decoded(&self, answer: &Answer) -> Vec<u8> {
         let body = &answer.body[..];
         let mut out = Vec::new();
         match answer.get("content-encoding") {
             None => out.extend_from_slice(body),
-            Some("gzip") => drop(flate2::read::GzDecoder::new(body).read_to_end(&mut out).unwrap()),
+            Some("gzip") => {
+                flate2::read::GzDecoder::new(body).read_to_end(&mut out).unwrap();
+            }
             Some("br") => {
-                drop(brotli::Decompressor::new(body, 4096).read_to_end(&mut out).unwrap())
+                brotli::Decompressor::new(body, 4096).read_to_end(&mut out).unwrap();
             }
             Some("zstd") => out = zstd::stream::decode_all(body).unwrap(),
             Some(coding) => out = self.decoded_by_others(coding, body),
@@ -264,11 +272,13 @@ impl Dictionary {
         let modules = source_root().join("tests/.cache/dictionary");
         assert!(modules.is_dir(), "not installed: run scripts/test-deps.sh");
         let scratch = Scratch::new("dictionary");
+        let file = scratch.file("dictionary");
+        std::fs::write(&file, &self.content).unwrap();
         let mut child = Command::new("/usr/bin/python3")
             .env("PYTHONPATH", modules)
             .arg(source_root().join("tests/clients/dictionary.py"))
             .arg(coding)
-            .arg(scratch.write("dictionary", &self.content))
+            .arg(file)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
