@@ -75,6 +75,8 @@ struct Queue {
     changed: Condvar,
     /// Until then, nothing is asked for.
     paused: AtomicU64,
+    /// The coding that pages are kept in, where one is kept alone.
+    smallest: Mutex<packed::Smallest>,
     /// Documents of which dictionaries are made.
     samples: Mutex<Samples>,
     /// Differs from process to process, so that nobody can make two bodies of one hash.
@@ -309,9 +311,13 @@ impl Queue {
             return Ok(());
         }
         let Some(content) = packed::content(entry, page) else { return Ok(()) };
-        let Some((encoding, coded)) = packed::smallest(codings, effort, &content) else {
+        let tried = self.smallest.lock().to_try(codings, effort);
+        let Some((encoding, coded)) = packed::smallest(&tried, effort, &content) else {
             return Ok(());
         };
+        if tried.len() > 1 {
+            self.smallest.lock().found(codings, effort, encoding);
+        }
         if packed {
             let smaller = (coded.len() as u64) < page.body_len;
             let body = copied(entry, page.body_at as u64, page.body_len);

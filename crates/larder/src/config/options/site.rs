@@ -377,8 +377,8 @@ pub(super) const POLICY: &[Opt] = &[
         Kind::Choice(&["all", "one"]),
         "all",
         "Forms of a page with `compress` that are kept: `all`: the page itself and each coding that \
-         clients ask for; `one`: the smallest coding alone, so that more pages fit. Clients that do \
-         not take it, and ranges, cost a decompression on each hit.",
+         clients ask for; `one`: one coding alone, which is found to be the smallest, so that more \
+         pages fit. Clients that do not take it, and ranges, cost a decompression on each hit.",
     ),
     opt(
         "esi",

@@ -111,6 +111,7 @@ impl Queue {
         let expires = now + 2000 * u64::from(settings.refresh);
         dictionary::keep(store, page, &content, expires, now)?;
         publish(store, page, &content, (settings.refresh, expires), now)?;
+        self.samples.lock().made(&parts);
         self.counters.dictionaries.fetch_add(1, Relaxed);
         Ok(())
     }

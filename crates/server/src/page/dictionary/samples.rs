@@ -12,9 +12,9 @@ const ORIGINS: usize = 64;
 pub(crate) const NOTED: usize = 256;
 /// Longest key that is noted, in bytes. With the limits above, notes take 4 MiB at most.
 const LONGEST_KEY: usize = 256;
-/// Milliseconds between two dictionaries of one origin: while there are too few documents, clients
-/// ask for it again with each page.
-const PAUSE: Ms = 1000;
+/// Milliseconds after documents were found to have too little in common: clients ask for the
+/// dictionary again with each page.
+const PAUSE: Ms = 60_000;
 
 /// The documents of all origins.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Samples {
         };
         let (origin, path) = (origin(&parts), path(&parts));
         if !self.0.contains_key(&origin) && self.0.len() >= ORIGINS {
-            return;
+            self.forget_one();
         }
         let pages = &mut self.0.entry(origin).or_default().pages;
         let is_same =
@@ -48,8 +48,24 @@ impl Samples {
         pages.push_back(page.into());
     }
 
+    /// Forgets the origin with the fewest documents: a client may ask for pages of any host, where
+    /// a site has no `hosts`.
+    fn forget_one(&mut self) {
+        let fewest = self.0.iter().min_by_key(|(_, noted)| noted.pages.len());
+        if let Some(origin) = fewest.map(|(origin, _)| origin.clone()) {
+            self.0.remove(&origin);
+        }
+    }
+
+    /// A dictionary was made of the documents of an origin.
+    pub(crate) fn made(&mut self, parts: &KeyParts<'_>) {
+        if let Some(noted) = self.0.get_mut(&origin(parts)) {
+            noted.next = 0;
+        }
+    }
+
     /// The documents to make the dictionary of an origin of, the latest first. None: there are
-    /// fewer than `least`, or one was made a moment ago.
+    /// fewer than `least`, or they had too little in common a moment ago.
     pub(crate) fn take(
         &mut self,
         parts: &KeyParts<'_>,
@@ -106,14 +122,21 @@ mod tests {
         assert_eq!(*pages[1], key_of("a.test", &format!("/{}", NOTED + 9)));
         assert!(samples.take(&parts, 1, PAUSE - 1).is_none());
         assert!(samples.take(&parts, 1, PAUSE).is_some());
+        assert!(samples.take(&parts, 1, PAUSE).is_none());
+        samples.made(&parts);
+        assert!(samples.take(&parts, 1, PAUSE).is_some());
     }
 
     #[test]
     fn origins_are_bounded() {
         let mut samples = Samples::default();
+        samples.note(&key_of("www.test", "/1"));
+        samples.note(&key_of("www.test", "/2"));
         for at in 0..2 * ORIGINS {
             samples.note(&key_of(&format!("{at}.test"), "/"));
         }
         assert_eq!(samples.0.len(), ORIGINS);
+        let key = key_of("www.test", "");
+        assert!(samples.take(&key::parse_key(&key).expect("a key"), 2, 0).is_some());
     }
 }
