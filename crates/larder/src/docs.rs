@@ -153,6 +153,10 @@ fn about(section: Section) -> &'static str {
             "Objects that programs set by memcached or Redis are served as pages; \
              [publish.md](publish.md)."
         }
+        Section::Dictionary => {
+            "`dictionary = true`, or `dictionary = { size = \"64KiB\", refresh = \"12h\" }`; [when it \
+             helps, and what it costs](operations.md#compress-with-dictionaries)."
+        }
         other => about_others(other),
     }
 }
@@ -190,10 +194,6 @@ fn about_others(section: Section) -> &'static str {
         Section::Debug => {
             "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules of \
              `purge`."
-        }
-        Section::Dictionary => {
-            "`dictionary = true`, or `dictionary = { size = \"64KiB\", refresh = \"12h\" }`; [when it \
-             helps, and what it costs](operations.md#compress-with-dictionaries)."
         }
         Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
         Section::Limits => "Every limit has its own status, and is counted.",

@@ -410,7 +410,7 @@ mod tests {
         ] {
             assert_eq!(takes(line), expected, "{line}");
         }
-        // What is received in such a coding is of no use to others.
+        // An answer of an origin in such a coding is of no use to others.
         let set = Codings::parse([&b"dcz"[..]]);
         assert!(!set.allows([&b"dcz"[..]].into_iter()));
     }

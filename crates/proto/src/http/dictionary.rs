@@ -94,7 +94,8 @@ pub fn pattern<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
 }
 
 /// Whether a pattern allows a dictionary for a request of the same origin. `base`: the target of
-/// the dictionary; `target`: that of the request; `origin`: scheme and host of both, `https://host`.
+/// the dictionary; `target`: that of the request; `origin`: scheme and host of both,
+/// `https://host`.
 ///
 /// Of the patterns of URLs (WHATWG URL Pattern) these are known: a path, or the origin and a path,
 /// and behind `?` a query, with `*` for any characters. Those with more in them match nothing: the

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{
 
 use crate::{
     fetch::{
-        FetchResult, Source,
+        FetchResult, Source, behind,
         complete::{self, Extent},
         disk,
         job::{self, Job, Keep, Purpose, Unstored},
@@ -32,12 +32,9 @@ use crate::{
     origin::{LONGEST_PIECE, Response},
     page::{
         answer::Answer,
-        coding::Effort,
-        compressor::Goal,
         flight::{Again, Landing, Streaming, Tail},
         head,
         lookup::PAGES,
-        packed,
         variant::Marker,
         writer::{Committed, PageDraft, PageFill},
     },
@@ -288,8 +285,7 @@ fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
             disk::keep(job, &draft.key);
-            pack(job, draft);
-            learn(job, draft);
+            behind::begin(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
@@ -297,27 +293,6 @@ fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
         Err(_) => counters.store_refused.one(),
     }
     !matches!(committed, Ok(Committed::Purged) | Err(_))
-}
-
-/// Has a page packed that is kept in one coding alone.
-fn pack(job: &Job, draft: &PageDraft) {
-    let (pages, policy) = (&job.pages, &job.policy);
-    let flags = draft.meta.flags;
-    let waits = flags.any(PageFlags::COMPRESSIBLE) && !flags.any(PageFlags::PACKED);
-    if policy.one_form && waits && !policy.cache.compress.is_empty() {
-        let goal = packed::goal(&policy.cache.compress);
-        let compressor = &pages.shared.compressor;
-        compressor.want(pages.store, pages.clock, &draft.key, goal, Effort::Good);
-    }
-}
-
-/// Has a page noted that its origin names as a dictionary.
-fn learn(job: &Job, draft: &PageDraft) {
-    let (pages, policy) = (&job.pages, &job.policy);
-    if policy.cache.dictionary && head::field(&draft.head, "use-as-dictionary").is_some() {
-        let compressor = &pages.shared.compressor;
-        compressor.want(pages.store, pages.clock, &draft.key, Goal::Learn, Effort::Good);
-    }
 }
 
 /// Why a fill ended without a page.

@@ -265,7 +265,7 @@ impl Queue {
         }
     }
 
-    /// What is made of a page that is stored.
+    /// Makes a form of a page that is stored, or what else is made of it.
     fn make_of_page(
         &self,
         store: &'static Store,

@@ -51,7 +51,7 @@ pub(crate) fn build(samples: &[Sample], size: usize) -> Option<Vec<u8>> {
     let most = samples.len() as u32 * 3 / 4;
     let times = |piece: &[u8]| seen.get(&rapidhash_v3(piece)).map_or(0, |seen| seen.times);
     let mut out = Writer { text: Vec::new(), has: HashSet::new(), size };
-    // What most documents have comes last, and is chosen first where the size is not enough.
+    // Pieces of most documents come last, and are chosen first where the size is not enough.
     let frequent = |piece: &[u8]| times(piece) >= least.max(most);
     let mut end = Writer { text: Vec::new(), has: HashSet::new(), size };
     samples.iter().for_each(|sample| end.add(sample, frequent));
