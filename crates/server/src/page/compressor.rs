@@ -311,7 +311,7 @@ impl Queue {
             return Ok(());
         }
         let Some(content) = packed::content(entry, page) else { return Ok(()) };
-        let tried = self.smallest.lock().to_try(codings, effort);
+        let tried = self.smallest.lock().candidates(codings, effort);
         let Some((encoding, coded)) = packed::smallest(&tried, effort, &content) else {
             return Ok(());
         };

@@ -79,7 +79,7 @@ struct Findings {
 
 impl Smallest {
     /// The codings to compress a page in.
-    pub(crate) fn to_try(&mut self, codings: Codings, effort: Effort) -> Vec<Encoding> {
+    pub(crate) fn candidates(&mut self, codings: Codings, effort: Effort) -> Vec<Encoding> {
         let findings = self.0.entry((codings, effort)).or_default();
         findings.since += 1;
         let tried: u32 = findings.best.iter().sum();
@@ -174,7 +174,7 @@ mod tests {
     fn pack(known: &mut Smallest, pages: u32, best: Encoding) -> usize {
         let mut compressions = 0;
         for _ in 0..pages {
-            let tried = known.to_try(ALL, Effort::Good);
+            let tried = known.candidates(ALL, Effort::Good);
             compressions += tried.len();
             if tried.len() > 1 {
                 known.found(ALL, Effort::Good, best);
@@ -187,11 +187,11 @@ mod tests {
     fn most_pages_are_compressed_once() {
         let mut known = Smallest::default();
         assert_eq!(pack(&mut known, TRIALS, Encoding::Br), 3 * TRIALS as usize);
-        assert_eq!(known.to_try(ALL, Effort::Good), [Encoding::Br]);
+        assert_eq!(known.candidates(ALL, Effort::Good), [Encoding::Br]);
         assert!(pack(&mut known, 1000, Encoding::Br) < 1050);
         // Another set of codings, and another effort, are learnt by themselves.
-        assert_eq!(known.to_try(ALL, Effort::Best).len(), 3);
-        let one = known.to_try(Codings::GZIP, Effort::Good);
+        assert_eq!(known.candidates(ALL, Effort::Best).len(), 3);
+        let one = known.candidates(Codings::GZIP, Effort::Good);
         assert_eq!(one, [Encoding::Gzip]);
     }
 
@@ -200,6 +200,6 @@ mod tests {
         let mut known = Smallest::default();
         pack(&mut known, 5000, Encoding::Br);
         pack(&mut known, 4 * TRIALS * RETRY, Encoding::Zstd);
-        assert_eq!(known.to_try(ALL, Effort::Good), [Encoding::Zstd]);
+        assert_eq!(known.candidates(ALL, Effort::Good), [Encoding::Zstd]);
     }
 }
