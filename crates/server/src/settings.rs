@@ -26,6 +26,7 @@ mod acme;
 mod admin;
 mod app;
 mod client_auth;
+mod dictionary;
 mod disk;
 mod error_pages;
 mod fastcgi;
@@ -50,6 +51,7 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
+pub use dictionary::DictionarySettings;
 pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
@@ -72,8 +74,8 @@ pub use publish::{ObjectSpace, PublishSettings};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
-    AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
-    Slicing,
+    AnyField, CacheAction, MAX_RULES, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction,
+    RulePolicy, Slicing,
 };
 pub use snapshot::SnapshotSettings;
 pub use tracing::TracingSettings;
@@ -424,14 +426,13 @@ pub struct Site {
     pub debug: Permission,
     /// Pages for answers of Larder's own.
     pub error_pages: Arc<ErrorPages>,
+    /// How the dictionary of its documents is made; None: none is used ([`Policy::dictionary`]).
+    pub dictionary: Option<DictionarySettings>,
     /// The policy where no rule sets another.
     pub defaults: Arc<RulePolicy>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.
     pub rules: Vec<Rule>,
 }
-
-/// Rules of one site, those of its preset included.
-pub const MAX_RULES: usize = 64;
 
 impl Site {
     /// None: not this site's host. A higher rank wins: exact, then longer wildcards, then "any".

@@ -4,6 +4,7 @@
 //! A fetch knows no connection. The futures here end when the result is there; a requester that
 //! leaves drops them.
 
+mod behind;
 mod complete;
 mod disk;
 mod job;

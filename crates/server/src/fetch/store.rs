@@ -18,7 +18,7 @@ use larder_store::{If, PutError};
 
 use crate::{
     fetch::{
-        FetchResult, Source,
+        FetchResult, Source, behind,
         complete::{self, Extent},
         disk,
         job::{self, Job, Keep, Purpose, Unstored},
@@ -30,9 +30,8 @@ use crate::{
     origin::Response,
     page::{
         answer::Answer,
-        coding::Effort,
         flight::{Again, Landing, Streaming},
-        head, packed,
+        head,
         variant::Marker,
         writer::{Committed, PageDraft, PageFill},
     },
@@ -290,7 +289,7 @@ fn commit_if(
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
             disk::keep(job, &draft.key);
-            pack(job, draft);
+            behind::begin(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
@@ -299,18 +298,6 @@ fn commit_if(
         Err(_) => counters.store_refused.one(),
     }
     committed
-}
-
-/// Has a page packed that is kept in one coding alone.
-fn pack(job: &Job, draft: &PageDraft) {
-    let (pages, policy) = (&job.pages, &job.policy);
-    let flags = draft.meta.flags;
-    let waits = flags.any(PageFlags::COMPRESSIBLE) && !flags.any(PageFlags::PACKED);
-    if policy.one_form && waits && !policy.cache.compress.is_empty() {
-        let goal = packed::goal(&policy.cache.compress);
-        let compressor = &pages.shared.compressor;
-        compressor.want(pages.store, pages.clock, &draft.key, goal, Effort::Good);
-    }
 }
 
 /// Why a fill ended without a page.
