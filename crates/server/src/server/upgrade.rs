@@ -275,6 +275,9 @@ impl Server {
     fn go_on(&mut self) {
         if let Some((shared, _)) = &self.faces.http {
             shared.changes.open();
+            if let Some(disk) = &shared.disk {
+                disk.forsake();
+            }
         }
         let handed = self.kept.drain(..).map(Into::into).collect();
         let mut inherited = Inherited::handed_back(handed);
