@@ -111,7 +111,7 @@ fn replies_of_many_pairs_are_whole() {
     }
 }
 
-/// What Lua's natives do in one go is done in parts, with their results and their errors.
+/// Natives of Lua that would hold the thread go in parts, with their results and their errors.
 #[test]
 fn long_natives_go_in_parts() {
     let mut machine = machine();

@@ -1,9 +1,8 @@
 //! The validated configuration.
 //!
-//! The binary turns text (TOML and flags) into these types, with every mistake reported there. Code
-//! in this crate never sees raw text: these values have been checked. All types are plain data plus
-//! the matching that belongs to them (hosts, globs, networks, rules), so that a request is resolved
-//! to its policy in one place.
+//! The binary turns text (TOML and flags) into these types and reports every mistake: this crate
+//! never sees raw text. All types are plain data plus the matching that belongs to them (hosts,
+//! globs, networks, rules), so that a request is resolved to its policy in one place.
 
 use std::{
     borrow::Cow,

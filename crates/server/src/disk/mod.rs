@@ -285,8 +285,8 @@ impl Tier {
         }
     }
 
-    /// A disk that was given up for another process, which has ended: it is not used until a restart,
-    /// and hears of no purge until then, so it is emptied.
+    /// A disk that was given up for another process, which has ended: it is not used until a
+    /// restart, and hears of no purge until then, so it is emptied.
     pub(crate) fn forsake(&self) {
         if !self.ending.load(Ordering::SeqCst) {
             return;
