@@ -9,7 +9,6 @@ local native, libraries = ...
 local error, getmetatable, next, pairs, rawset = error, getmetatable, next, pairs, rawset
 local setmetatable, tostring, type, unpack = setmetatable, tostring, type, unpack
 local pcall, xpcall, rawget, gsub = pcall, xpcall, rawget, string.gsub
-local select, tonumber = select, tonumber
 local plain = native.plain
 local READONLY = "Attempt to modify a readonly table"
 
@@ -104,15 +103,6 @@ function globals.pcall(...)
   return caught(pcall(...))
 end
 
--- Passes the results of a native on. Its error is raised in the caller's caller, by the native's name.
-local function answered(name, ok, e, ...)
-  if ok then return e, ... end
-  native.must_live()
-  e = shown(e)
-  if type(e) == "string" then e = gsub(e, "'%?'", "'" .. name .. "'") end
-  error(e, 3)
-end
-
 -- Results, after a look at the time.
 local function looked(...)
   native.look()
@@ -143,139 +133,7 @@ globals.gcinfo = native.memory
 
 -- Libraries.
 
--- Lua's own natives that move or join a whole table, or go through a long string, hold the thread
--- meanwhile. They get this much in one go, in elements and bytes; the rest goes in parts.
-local FEW, SHORT = 4096, 65536
-
 local lib = libraries.table
-local insert, remove, concat = lib.insert, lib.remove, lib.concat
-
--- Moves elements by one place, as the natives do: past metatables.
-local function shift(t, from, to, step)
-  if getmetatable(t) == nil then
-    for at = from, to, step do t[at] = t[at + step] end
-  else
-    for at = from, to, step do rawset(t, at, rawget(t, at + step)) end
-  end
-end
-
-function lib.insert(...)
-  local t, at, value = ...
-  local n = select("#", ...)
-  if type(t) == "table" then
-    if n == 2 then return insert(t, at) end
-    at = n == 3 and tonumber(at)
-    if at then
-      local last = #t
-      if last - at < FEW or at < 1 then return insert(t, at, value) end
-      at = at - at % 1
-      shift(t, last + 1, at + 1, -1)
-      rawset(t, at, value)
-      return
-    end
-  end
-  return answered("insert", pcall(insert, ...))
-end
-
-function lib.remove(...)
-  local t, at = ...
-  at = tonumber(at)
-  if type(t) == "table" and at and at >= 1 then
-    local last = #t
-    if last - at >= FEW then
-      at = at - at % 1
-      local value = rawget(t, at)
-      shift(t, at, last - 1, 1)
-      rawset(t, last, nil)
-      return value
-    end
-  end
-  return answered("remove", pcall(remove, ...))
-end
-
-function lib.concat(...)
-  local t, separator, from, to = ...
-  if type(t) == "table" then
-    from, to = tonumber(from or 1), tonumber(to or #t)
-    if from and to and to - from >= FEW then
-      local parts, n = {}, 0
-      for at = from, to, FEW do
-        local last = at + FEW - 1
-        if last > to then last = to end
-        n = n + 1
-        parts[n] = answered("concat", pcall(concat, t, separator, at, last))
-        native.look()
-      end
-      return concat(parts, separator)
-    end
-  end
-  return answered("concat", pcall(concat, ...))
-end
-
-local maxn, foreach, foreachi = lib.maxn, lib.foreach, lib.foreachi
-
-function lib.maxn(...)
-  local t = ...
-  if type(t) ~= "table" then return answered("maxn", pcall(maxn, ...)) end
-  local most = 0
-  for key in next, t do
-    if type(key) == "number" and key > most then most = key end
-  end
-  return most
-end
-
-function lib.foreach(...)
-  local t, f = ...
-  if type(t) ~= "table" or type(f) ~= "function" then
-    return answered("foreach", pcall(foreach, ...))
-  end
-  for key, value in next, t do
-    local result = f(key, value)
-    if result ~= nil then return result end
-  end
-end
-
-function lib.foreachi(...)
-  local t, f = ...
-  if type(t) ~= "table" or type(f) ~= "function" then
-    return answered("foreachi", pcall(foreachi, ...))
-  end
-  for at = 1, #t do
-    local result = f(at, rawget(t, at))
-    if result ~= nil then return result end
-  end
-end
-
-local texts = libraries.string
-local sub, reverse = texts.sub, texts.reverse
-
-local function in_parts(f, text)
-  local parts, n = {}, 0
-  for at = 1, #text, SHORT do
-    n = n + 1
-    parts[n] = f(sub(text, at, at + SHORT - 1))
-    native.look()
-  end
-  if f == reverse then
-    for at = 1, (n - n % 2) / 2 do
-      parts[at], parts[n + 1 - at] = parts[n + 1 - at], parts[at]
-    end
-  end
-  return concat(parts)
-end
-
-for _, name in pairs({ "upper", "lower", "reverse" }) do
-  local f = texts[name]
-  texts[name] = function(...)
-    local text = ...
-    if type(text) == "string" then
-      if #text <= SHORT then return f(text) end
-      return in_parts(f, text)
-    end
-    return answered(name, pcall(f, ...))
-  end
-end
-
 -- A heap sort, so that a long one can be left between two comparisons.
 function lib.sort(t, less)
   if less ~= nil and type(less) ~= "function" then
@@ -350,7 +208,7 @@ function co.wrap(f)
   end
 end
 
-texts.gfind = texts.gmatch
+libraries.string.gfind = libraries.string.gmatch
 
 local faces = {}
 for name, library in pairs(libraries) do

@@ -359,6 +359,8 @@ fn commands_of_acl_answer_as_in_redis() {
     }
     // `requirepass` is the password of the user `default`.
     let mut other = pair(&larder, &redis);
+    // It is let in before.
+    same(&mut other, &["PING"]);
     same(&mut admin, &["CONFIG", "SET", "requirepass", "secret"]);
     same(&mut admin, &["ACL", "GETUSER", "default"]);
     same(&mut other, &["PING"]);
