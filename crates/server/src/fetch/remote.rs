@@ -329,7 +329,7 @@ impl Lookup<'_> {
         let expires = meta.response_time + 1000 * useful;
         let draft = PageDraft::copy_of(page, meta, &self.keep.site, expires);
         let written = self.write(&draft, page.body_len, body).await;
-        if written.is_err_and(|error| error != PutError::Exists) {
+        if written.is_err_and(|why| !matches!(why, PutError::Exists | PutError::NotFound)) {
             self.pages.counters.store_refused.one();
         }
         written.is_ok()

@@ -126,9 +126,14 @@ impl Server {
     }
 
     /// The process that was to take over has ended without having done so: its memory is this
-    /// one's again, empty.
+    /// one's again, empty, and nobody uses the disk.
     pub fn take_back(&self) {
         self.store.take_back();
+        if let Some((shared, _)) = &self.faces.http
+            && let Some(disk) = &shared.disk
+        {
+            disk.forsake();
+        }
     }
 
     fn send_sockets(&self, link: &Link, manager: &Value) -> std::io::Result<()> {
@@ -275,9 +280,6 @@ impl Server {
     fn go_on(&mut self) {
         if let Some((shared, _)) = &self.faces.http {
             shared.changes.open();
-            if let Some(disk) = &shared.disk {
-                disk.forsake();
-            }
         }
         let handed = self.kept.drain(..).map(Into::into).collect();
         let mut inherited = Inherited::handed_back(handed);
