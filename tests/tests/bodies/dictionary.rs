@@ -109,7 +109,7 @@ fn a_page_in_demand_is_compressed_harder() {
     assert!(dictionary.decoded(&best) == page("/page/3").as_bytes());
 }
 
-/// What a client may say of its dictionary, and whether it is the right one.
+/// Values of Available-Dictionary, and whether each names the right dictionary.
 fn sayings(right: &Dictionary) -> Vec<(Vec<String>, bool)> {
     let hash = right.base64();
     let other = Dictionary { content: b"another".to_vec() }.available();

@@ -21,7 +21,7 @@ use larder_tests::{
 use ring::digest::{SHA256, digest};
 use tokio_rustls::rustls::ClientConfig;
 
-/// What a browser with a dictionary takes.
+/// The Accept-Encoding of a browser with a dictionary.
 pub(crate) const ALL: &str = "gzip, deflate, br, zstd, dcb, dcz";
 /// Documents of which the dictionary is made in these tests.
 const DOCUMENTS: usize = 12;
@@ -173,7 +173,7 @@ impl Site {
         let admin = Admin::of(&self.larder);
         let waiting = || admin.json("/api/v1/stats")["compression"]["waiting"].as_u64();
         wait_until("nothing waits", || waiting() == Some(0));
-        // What it took last is done when the next is.
+        // Its work before is done when the next is.
         let number = self.fresh.fetch_add(1, SeqCst);
         self.coded(&format!("/fresh/{number}"), "gzip", &[]);
     }
