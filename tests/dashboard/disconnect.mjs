@@ -21,4 +21,4 @@ console.log('back');
 await live(page);
 same('live figures are clear again', await clear(), '1');
 same('nothing is said any more', await page.locator('#state-more').innerText(), '');
-await finish(dashboard, [/ERR_(CONNECTION|INCOMPLETE|EMPTY)/]);
+await finish(dashboard, [/net::ERR_/]);

@@ -15,6 +15,9 @@ use std::time::Instant;
 
 /// What it prints once it accepts connections.
 const LISTENING: &str = "larder: listening on http://";
+/// The last line that every start prints, unless the configuration has `NO_CONTROL`.
+const CONTROL: &str = "larder: control at unix:";
+const NO_CONTROL: &str = "control = \"none\"";
 
 /// A running `larder serve`. Killed when dropped.
 pub struct Larder {
@@ -122,9 +125,13 @@ impl Larder {
             .unwrap();
         let stderr = collect(BufReader::new(child.stderr.take().unwrap()));
         let started = Instant::now();
+        let config = std::fs::read_to_string(scratch.file("larder.toml")).unwrap_or_default();
+        let last = if config.contains(NO_CONTROL) { LISTENING } else { CONTROL };
         let addr = loop {
             let printed = stderr.lock().unwrap().clone();
-            if let Some(addr) = printed.lines().find_map(listening) {
+            if let Some(addr) =
+                printed.lines().find_map(listening).filter(|_| printed.contains(last))
+            {
                 break addr;
             }
             let exited = child.try_wait().unwrap();
