@@ -1,16 +1,15 @@
 //! The program under test, as a child process.
 
+use crate::printed::Printed;
 use crate::process::Usage;
 use crate::scratch::Scratch;
 use crate::started;
 use crate::wait::{PATIENCE, wait_for};
 use crate::wire::Wire;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What it prints once it accepts connections.
@@ -23,7 +22,7 @@ const NO_CONTROL: &str = "control = \"none\"";
 pub struct Larder {
     child: Child,
     addr: SocketAddr,
-    stderr: Arc<Mutex<String>>,
+    stderr: Printed,
     scratch: Scratch,
 }
 
@@ -112,6 +111,7 @@ impl Larder {
         variables: &[(&str, &OsStr)],
         scratch: Scratch,
     ) -> Larder {
+        let (stderr, printed) = Printed::new(&scratch);
         let mut child = Command::new(binary())
             .arg("serve")
             .args(args)
@@ -120,15 +120,14 @@ impl Larder {
             .env("RUNTIME_DIRECTORY", scratch.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(printed)
             .spawn()
             .unwrap();
-        let stderr = collect(BufReader::new(child.stderr.take().unwrap()));
         let started = Instant::now();
         let config = std::fs::read_to_string(scratch.file("larder.toml")).unwrap_or_default();
         let last = if config.contains(NO_CONTROL) { LISTENING } else { CONTROL };
         let addr = loop {
-            let printed = stderr.lock().unwrap().clone();
+            let printed = stderr.text();
             if let Some(addr) =
                 printed.lines().find_map(listening).filter(|_| printed.contains(last))
             {
@@ -185,7 +184,7 @@ impl Larder {
 
     /// What it has printed so far.
     pub fn stderr(&self) -> String {
-        self.stderr.lock().unwrap().clone()
+        self.stderr.text()
     }
 
     /// Its directory: where `@DIR@` points, and where it runs.
@@ -265,17 +264,4 @@ fn complete(text: &str, dir: &Path) -> String {
         full.push_str(&format!("{text}\n[http]\n{listen}"));
     }
     full.replace("@DIR@", &dir.to_string_lossy())
-}
-
-pub(crate) fn collect(mut reader: impl BufRead + Send + 'static) -> Arc<Mutex<String>> {
-    let all = Arc::new(Mutex::new(String::new()));
-    let into = all.clone();
-    std::thread::spawn(move || {
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            into.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
-    });
-    all
 }

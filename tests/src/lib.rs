@@ -40,6 +40,7 @@ pub mod origin_request;
 pub mod papers;
 pub mod pebble;
 pub mod php;
+mod printed;
 pub mod process;
 pub mod redis;
 pub mod redis_stream;

@@ -1,13 +1,12 @@
 //! `larder slow` as a child process, before a server of the test.
 
-use crate::larder::{binary, collect};
+use crate::larder::binary;
+use crate::printed::Printed;
 use crate::scratch::Scratch;
 use crate::started;
 use crate::wait::wait_for;
-use std::io::BufReader;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
 
 /// What it prints once it accepts connections.
 const LISTENING: &str = "larder slow: listening on ";
@@ -19,8 +18,8 @@ pub struct SlowProxy {
     child: Child,
     /// `127.0.0.1:PORT`, or `unix:PATH`.
     listens: String,
-    log: Arc<Mutex<String>>,
-    stderr: Arc<Mutex<String>>,
+    log: Printed,
+    stderr: Printed,
     scratch: Scratch,
 }
 
@@ -63,18 +62,18 @@ impl SlowProxy {
 
     #[track_caller]
     fn spawn(listen: &str, server: &str, args: &[&str], scratch: Scratch) -> SlowProxy {
+        let (log, stdout) = Printed::new(&scratch);
+        let (stderr, errors) = Printed::new(&scratch);
         let mut child = Command::new(binary())
             .args(["slow", "--listen", listen, "--log", "--to", server])
             .args(args)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(stdout)
+            .stderr(errors)
             .spawn()
             .unwrap();
-        let log = collect(BufReader::new(child.stdout.take().unwrap()));
-        let stderr = collect(BufReader::new(child.stderr.take().unwrap()));
         let listens = wait_for("the slow proxy to say where it listens", || {
-            let printed = stderr.lock().unwrap().clone();
+            let printed = stderr.text();
             let exited = child.try_wait().unwrap();
             assert!(exited.is_none(), "the slow proxy ended at once ({exited:?}):\n{printed}");
             printed.lines().find_map(|line| line.strip_prefix(LISTENING).map(str::to_owned))
@@ -90,7 +89,7 @@ impl SlowProxy {
 
     /// What it has printed on standard error.
     pub fn stderr(&self) -> String {
-        self.stderr.lock().unwrap().clone()
+        self.stderr.text()
     }
 
     /// Waits until it has said this.
@@ -103,7 +102,7 @@ impl SlowProxy {
 
     /// Requests logged so far.
     pub fn logged(&self) -> Vec<Logged> {
-        let log = self.log.lock().unwrap().clone();
+        let log = self.log.text();
         log.lines()
             .map(|line| parse(line).unwrap_or_else(|| panic!("no line of the log: {line:?}")))
             .collect()

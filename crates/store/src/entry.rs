@@ -61,6 +61,12 @@ impl Store {
         self.stats.add(record.ns(), Count::Hits, 1);
     }
 
+    /// [`Store::bump`] for an entry that [`Store::mark_stale`] marked: the time of the mark stays.
+    #[inline]
+    pub fn bump_stale(&self, entry: &Entry<'_>) {
+        self.stats.add(entry.record().ns(), Count::Hits, 1);
+    }
+
     /// The additional effect of `get` over [`Store::peek`] when it finds nothing.
     pub fn count_miss(&self, ns: Namespace) {
         if usize::from(ns.0) < NAMESPACES {

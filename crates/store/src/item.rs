@@ -12,7 +12,8 @@
 //!             then the tags (u64 each) and the middle pieces (segments, u32 each)
 //!     key, then the value's local bytes: head, tail. Middle pieces lie between them, a segment each.
 //! ```
-//! Fields marked `changes` change while the record is linked. The origin identifies the write that
+//! Fields marked `changes` change while the record is linked. `Store::mark_stale` puts its own time
+//! in place of the last access. The origin identifies the write that
 //! made an entry: no two writes have the same, and a flush compares it. E, F, V and X are present
 //! only when needed, so that a small entry has 8 bytes of header. Records start at multiples of
 //! four. In a store that evicts nothing every record has E: once full, it has no other place for a
@@ -402,6 +403,12 @@ impl<'a> Record<'a> {
 
     pub(crate) fn mark_stale(&self) {
         self.changing().fetch_or(STALE, Ordering::Relaxed);
+    }
+
+    /// Marks it stale, with the time in place of its last access; a mark that is there stays.
+    pub(crate) fn mark_stale_at(&self, now: Ms) {
+        let marked = |old| (!Word(old).stale()).then(|| Word(old).stale_at(now));
+        let _ = self.changing().fetch_update(Ordering::Relaxed, Ordering::Relaxed, marked);
     }
 
     /// Clears the claim. Under the lock of its stripe.

@@ -57,7 +57,7 @@ impl Store {
             Keep::Delete => {
                 self.unlink(record, Gone::Deleted, 0);
             }
-            Keep::Stale => self.mark_stale_moved(record),
+            Keep::Stale(now) => self.mark_stale_moved(record, now),
         }
     }
 
@@ -108,12 +108,12 @@ impl Store {
     }
 
     /// Marks the current copy of a pinned record that was only moved.
-    fn mark_stale_moved(&self, record: &Record<'_>) {
+    fn mark_stale_moved(&self, record: &Record<'_>, now: Ms) {
         let locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
         if let Some(place) =
             locked.find(|loc| self.record(&locked, loc).origin() == record.origin())
         {
-            self.record(&locked, locked.loc(place)).mark_stale();
+            self.record(&locked, locked.loc(place)).mark_stale_at(now);
         }
     }
 

@@ -393,7 +393,7 @@ impl Store {
             let outdated = self.outdated(&self.record(&locked, loc), now);
             purged += u64::from(!outdated);
             if soft {
-                self.record(&locked, loc).mark_stale();
+                self.record(&locked, loc).mark_stale_at(now);
                 continue;
             }
             locked.remove(place);

@@ -237,8 +237,8 @@ pub enum Keep {
     Keep,
     /// Remove it, if it was not replaced meanwhile.
     Delete,
-    /// Mark it stale.
-    Stale,
+    /// Mark it stale at this time, as [`crate::Store::mark_stale`] does.
+    Stale(Ms),
 }
 
 /// Why the store removed an entry by itself.

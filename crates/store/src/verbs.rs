@@ -372,7 +372,8 @@ impl Store {
         !outdated
     }
 
-    /// Marks an entry stale; false if there is none.
+    /// Marks an entry stale; false if there is none. Its last access is `now` from then on, if it
+    /// was not marked before, until it is read by [`Store::get`].
     pub fn mark_stale(&self, ns: Namespace, key: &[u8], now: Ms) -> bool {
         let Ok(hash) = self.hash(ns, key) else { return false };
         let locked = self.index.lock(&self.segments, hash);
@@ -380,7 +381,7 @@ impl Store {
         let record = self.record(&locked, locked.loc(place));
         let live = !self.outdated(&record, now);
         if live {
-            record.mark_stale();
+            record.mark_stale_at(now);
         }
         live
     }

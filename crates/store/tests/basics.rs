@@ -114,6 +114,25 @@ fn counters_read_and_write_as_memcached_does() {
 }
 
 #[test]
+fn a_mark_has_the_time_of_the_first() {
+    let s = open(16 << 20);
+    s.set(NS, b"k", Put { tags: &[b"t"], ..put(&[b"v"]) }, 0).unwrap();
+    s.get(NS, b"k", 3_000).unwrap();
+    let marked = || s.peek(NS, b"k", 9_000).map(|e| (e.stale(), e.fetched(), e.last_access()));
+    assert!(s.mark_stale(NS, b"k", 5_000));
+    assert_eq!(marked(), Some((true, true, 5_000)));
+    assert!(s.mark_stale(NS, b"k", 7_000));
+    assert_eq!(s.purge_tag(NS, b"t", true, 8_000), 1);
+    s.scan(NS, Cursor::START, 1_000_000, &mut |_, _| Keep::Stale(8_000));
+    s.bump_stale(&s.peek(NS, b"k", 9_000).unwrap());
+    assert_eq!(marked(), Some((true, true, 5_000)));
+    assert_eq!(s.stats(NS).hits, 2);
+    s.set(NS, b"k", Put { tags: &[b"t"], ..put(&[b"v"]) }, 0).unwrap();
+    assert_eq!(s.purge_tag(NS, b"t", true, 8_000), 1);
+    assert_eq!(marked(), Some((true, false, 8_000)));
+}
+
+#[test]
 fn an_entry_is_claimed_once_per_write() {
     let s = open(16 << 20);
     s.set(NS, b"k", put(&[b"v"]), 0).unwrap();

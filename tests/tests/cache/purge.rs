@@ -123,6 +123,22 @@ fn a_soft_purge_leaves_the_page_for_bad_times() {
     assert_eq!(get(larder.addr(), "/").text(), "page");
 }
 
+/// Its windows of staleness begin with the purge, not with each request after it.
+#[test]
+fn a_softly_purged_page_is_used_for_its_window_alone() {
+    let fields = ["Cache-Control: max-age=600, stale-while-revalidate=3, stale-if-error=0"];
+    let origin = Origin::start(move |seen, reply| {
+        match seen.number {
+            1 => reply.ok(&fields, "page"),
+            _ => reply.answer(503, &[], ""),
+        };
+    });
+    let larder = allowed(&origin);
+    get(larder.addr(), "/");
+    assert_eq!(count(&purge(&larder, "/", &["Larder-Soft-Purge: 1"])), 1);
+    wait_until("the window to be over", || get(larder.addr(), "/").status >= 500);
+}
+
 #[test]
 fn a_soft_purged_page_is_validated() {
     let origin = Origin::start(|seen, reply| {

@@ -226,9 +226,11 @@ impl Admin {
         let (listeners, of_thread_listeners) = mpsc::unbounded_channel();
         let _ = listeners.send(AdminListeners { opened: start.listeners, closed: Vec::new() });
         let (of_thread, control) = (app.clone(), start.control);
+        // Made here: a lack of descriptors ends the start, not the interface of a server that runs.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("larder-admin".to_owned());
         let thread = thread.spawn(move || {
-            if let Err(error) = thread::run(&of_thread, of_thread_listeners, control) {
+            if let Err(error) = thread::run(&runtime, &of_thread, of_thread_listeners, control) {
                 eprintln!("larder: the admin interface ended: {error}");
             }
         })?;

@@ -115,12 +115,12 @@ pub(super) struct Freshness {
 }
 
 impl Freshness {
-    /// `marked`: the store's stale mark. `marker_purged`: see [`marker_of`].
-    pub(super) fn of(meta: &Meta, marked: bool, marker_purged: Ms, now: Ms) -> Freshness {
+    /// `marker_purged`: see [`marker_of`].
+    pub(super) fn of(meta: &Meta, entry: &Entry<'_>, marker_purged: Ms, now: Ms) -> Freshness {
         let age = u64::from(meta.initial_age) + now.saturating_sub(meta.response_time) / 1000;
         let ttl = i64::from(meta.freshness) - i64::try_from(age).unwrap_or(i64::MAX);
-        let purged_at = match marked {
-            true => Some(now),
+        let purged_at = match entry.stale() {
+            true => Some(entry.last_access()),
             false if marker_purged > meta.response_time => Some(marker_purged),
             false => Some(meta.soft_purged_at).filter(|at| *at != 0 && *at <= now),
         };
@@ -138,7 +138,7 @@ fn full(app: &App, key: &[u8]) -> Option<Value> {
     let entry = app.store.peek(PAGES, key, now)?;
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
     let meta = &page.meta;
-    let freshness = Freshness::of(meta, entry.stale(), marker_of(app, key, now)?, now);
+    let freshness = Freshness::of(meta, &entry, marker_of(app, key, now)?, now);
     let variant = key::parse_variant_key(key).is_some();
     Some(json!({
         "vary": variant.then(|| vary(&page)),

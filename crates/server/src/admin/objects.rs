@@ -119,7 +119,7 @@ fn row(
     let entry = app.store.peek(PAGES, key, now)?;
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
     let purged = object::marker_of(app, key, now)?;
-    let freshness = Freshness::of(&page.meta, entry.stale(), purged, now);
+    let freshness = Freshness::of(&page.meta, &entry, purged, now);
     if !wanted.is(&page, &freshness) {
         return None;
     }

@@ -12,6 +12,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
+    runtime::Runtime,
     sync::{Semaphore, mpsc},
 };
 
@@ -57,13 +58,13 @@ impl fmt::Display for Peer {
 
 /// The body of the thread. Returns when told to stop.
 pub(super) fn run(
+    runtime: &Runtime,
     app: &Arc<App>,
     listeners: mpsc::UnboundedReceiver<AdminListeners>,
     control: Option<std::os::unix::net::UnixListener>,
 ) -> io::Result<()> {
     // Workers have priority if the processors are busy. The thread runs even if this fails.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let router = routes::router(app.clone());
         let permits = Arc::new(Semaphore::new(app.admin().connections));

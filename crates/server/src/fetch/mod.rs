@@ -231,10 +231,8 @@ fn follow(
     if !variant::selects(&streaming.answer.vary, &request.view(), &route.policy) {
         return FetchResult::LookAgain(Again::Changed);
     }
-    let cookieless = |meta: &Meta| meta.flags.any(PageFlags::COOKIELESS);
-    if streaming.answer.meta.as_ref().is_some_and(cookieless)
-        && request.counts_cookies(&route.policy)
-    {
+    let for_others = |meta| request.is_for_others(meta, &route.policy);
+    if streaming.answer.meta.as_ref().is_some_and(for_others) {
         return FetchResult::LookAgain(Again::Alone);
     }
     let Some(follower) = streaming.follow() else { return FetchResult::LookAgain(Again::Alone) };

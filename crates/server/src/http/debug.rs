@@ -139,8 +139,7 @@ fn page<'m>(
     now: Ms,
 ) -> &'m mut Members {
     let meta = &held.meta;
-    let cookies = meta.flags.any(PageFlags::COOKIELESS) && request.counts_cookies(&route.policy);
-    let (decision, why) = if cookies {
+    let (decision, why) = if request.is_for_others(meta, &route.policy) {
         ("revalidate", Some("the request has cookies, and the site gave the page no lifetime"))
     } else {
         verdict(&decide(&request.view(), meta, &route.policy.cache, now))

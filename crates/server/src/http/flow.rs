@@ -236,7 +236,7 @@ pub(super) fn step(
             return nothing(Forward::UriMiss, true);
         }
     };
-    if held.meta.flags.any(PageFlags::COOKIELESS) && request.counts_cookies(&route.policy) {
+    if request.is_for_others(&held.meta, &route.policy) {
         return for_itself(request, route, held, variant);
     }
     match decide(&request.view(), &held.meta, &route.policy.cache, now) {
@@ -454,6 +454,8 @@ pub(super) fn stored_on_error(
     request.settle_object(route, now);
     let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
     let Found::Page(held) = looked.found else { return OnError::Fail(failure.status) };
+    // Also for a visitor with cookies that may matter: the page is one of a visitor without, and
+    // better than none.
     if stale_on_error(&held.meta, &route.policy.cache, &view, now, failure.cause) {
         let served = Served::on_error(&held.meta, now);
         return OnError::Serve(held, served);

@@ -1,6 +1,6 @@
 //! The lookups of one request: the first, and those after fetches that brought something for all.
 
-use larder_proto::{page::PageFlags, rules::Forward};
+use larder_proto::rules::Forward;
 
 use crate::{
     fetch::Plan,
@@ -9,10 +9,7 @@ use crate::{
         flow::{Step, step},
         served::Served,
     },
-    page::{
-        flight::Again,
-        lookup::{StoredPage, look},
-    },
+    page::{flight::Again, lookup::look},
     request::{Request, route::Route},
 };
 
@@ -65,7 +62,7 @@ impl Lookups {
             (
                 Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }),
                 Some((why, again)),
-            ) if again == Again::Validated || !is_for_others(request, route, &held) => {
+            ) if again == Again::Validated || !request.is_for_others(&held.meta, &route.policy) => {
                 let served = match again {
                     Again::Stored => Served::stored(&held.meta, now, why),
                     _ => Served::validated(&held.meta, now, why),
@@ -113,9 +110,4 @@ impl Lookups {
             Again::Unsliced => self.unsliced = true,
         }
     }
-}
-
-/// A page without a lifetime of the site's, and a visitor whose cookies may change it.
-fn is_for_others(request: &Request<'_, '_>, route: &Route<'_>, held: &StoredPage) -> bool {
-    held.meta.flags.any(PageFlags::COOKIELESS) && request.counts_cookies(&route.policy)
 }

@@ -50,7 +50,7 @@ pub(crate) fn look(
     policy: &RulePolicy,
     now: Ms,
 ) -> LookupResult {
-    let Some(entry) = store.get(PAGES, primary, now) else {
+    let Some(entry) = get(store, primary, now) else {
         return LookupResult { found: Found::Nothing, variant: None };
     };
     let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else {
@@ -58,17 +58,14 @@ pub(crate) fn look(
     };
     if page.meta.kind != Kind::VaryMarker {
         let meta = page.meta;
-        return LookupResult { found: classify(entry, meta, 0, now), variant: None };
+        return LookupResult { found: classify(entry, meta, 0), variant: None };
     }
     let purged = page.meta.soft_purged_at;
     let nonce = page.meta.nonce;
     let found = variant::select(primary, nonce, page.vary, request, policy, |key| {
-        let entry = store.get(PAGES, key, now)?;
+        let entry = get(store, key, now)?;
         let meta = view(entry.head(), entry.len(), Verify::Layout).ok()?.meta;
-        Some(LookupResult {
-            found: classify(entry, meta, purged, now),
-            variant: Some(key.to_vec()),
-        })
+        Some(LookupResult { found: classify(entry, meta, purged), variant: Some(key.to_vec()) })
     });
     found.unwrap_or_else(|| {
         let key = variant::flight_key(primary, nonce, page.vary, request, policy);
@@ -79,14 +76,28 @@ pub(crate) fn look(
     })
 }
 
-fn classify(entry: Entry<'static>, mut meta: Meta, marker_purged: Ms, now: Ms) -> Found {
+/// The entry with this key. One that was softly purged keeps the time of that, so that its windows
+/// of staleness begin once.
+#[inline]
+fn get(store: &'static Store, key: &[u8], now: Ms) -> Option<Entry<'static>> {
+    let entry = store.peek(PAGES, key, now);
+    match &entry {
+        Some(stale) if stale.stale() => store.bump_stale(stale),
+        Some(live) => store.bump(live, now),
+        None => store.count_miss(PAGES),
+    }
+    entry
+}
+
+fn classify(entry: Entry<'static>, mut meta: Meta, marker_purged: Ms) -> Found {
     match meta.kind {
         Kind::HitForMiss => return Found::HitForMiss,
         Kind::VaryMarker | Kind::Form => return Found::VaryMiss,
         Kind::Page => {}
     }
     if entry.stale() {
-        meta.soft_purged_at = now;
+        // Set by the mark, which `get` lets stand.
+        meta.soft_purged_at = entry.last_access();
     } else if marker_purged > meta.response_time {
         meta.soft_purged_at = marker_purged;
     }

@@ -23,6 +23,7 @@ use std::{
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{Method, OwnedHead, RequestHead, forwarded, key},
+    page::{Meta, PageFlags},
     rules::{Forward, RequestView, forward, strip},
 };
 
@@ -348,6 +349,13 @@ impl<'a, 'r> Request<'a, 'r> {
     #[inline]
     pub(crate) fn counts_cookies(&self, policy: &RulePolicy) -> bool {
         self.head.known.cookie().is_some() && policy.counts_cookies(self.head.fields.all("cookie"))
+    }
+
+    /// A stored response without a lifetime of the site's, while the request has cookies by which
+    /// it may differ: it is not used without the origin's word.
+    #[inline]
+    pub(crate) fn is_for_others(&self, meta: &Meta, policy: &RulePolicy) -> bool {
+        meta.flags.any(PageFlags::COOKIELESS) && self.counts_cookies(policy)
     }
 
     /// The client wants nothing kept of this, and that counts here.

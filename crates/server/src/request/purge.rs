@@ -332,7 +332,7 @@ impl<'f> Purger<'f> {
 
     /// The fate of an entry that is purged.
     fn taken(&self) -> Keep {
-        if self.soft { Keep::Stale } else { Keep::Delete }
+        if self.soft { Keep::Stale(self.now) } else { Keep::Delete }
     }
 
     /// Shows all entries of a namespace to `keep`; looks at other tasks between steps.

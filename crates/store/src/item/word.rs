@@ -39,6 +39,11 @@ impl Word {
         self.0 & STALE != 0
     }
 
+    /// The same, marked stale at `now`.
+    pub(crate) fn stale_at(self, now: Ms) -> u32 {
+        fresh_word(now) | self.0 & ((1 << LOW) - 1) | STALE
+    }
+
     pub(crate) fn claimed(self) -> bool {
         self.0 & CLAIMED != 0
     }
