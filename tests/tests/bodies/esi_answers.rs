@@ -70,6 +70,32 @@ fn conditions_are_about_the_whole_answer() {
     }
 }
 
+/// Others on the way may keep the answer: they learn by which fields a part was chosen.
+#[test]
+fn an_answer_varies_as_its_parts_do() {
+    let origin = Origin::start(|seen, reply| match seen.path() {
+        "/page" => page(reply, "<esi:include src=\"/part\"/><esi:include src=\"/plain\"/>"),
+        "/part" => {
+            let kind = seen.get("x-kind").unwrap_or("none");
+            reply.ok(&[FRESH, "Vary: X-Kind"], kind);
+        }
+        _ => {
+            reply.ok(&[FRESH, "Vary: Accept-Encoding"], ".");
+        }
+    });
+    let larder = Larder::before(&origin.url());
+    for kind in ["a", "b"] {
+        let field = format!("X-Kind: {kind}");
+        ask(&larder, "GET", "/page", &[&field]);
+        let hit = ask(&larder, "GET", "/page", &[&field]);
+        assert_eq!(hit.assert_hit().text(), format!("{kind}."));
+        assert_eq!((hit.get("vary"), hit.get("cache-control")), (Some("X-Kind"), Some("max-age=60")));
+        let condition = format!("If-None-Match: {}", hit.get("etag").unwrap());
+        let same = ask(&larder, "GET", "/page", &[&field, &condition]);
+        assert_eq!((same.status, same.get("vary")), (304, Some("X-Kind")));
+    }
+}
+
 #[test]
 fn ranges_are_of_the_whole_answer() {
     for part in [10, 20_000] {

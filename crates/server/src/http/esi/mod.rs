@@ -20,7 +20,11 @@ mod read;
 mod send;
 mod whole;
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use larder_proto::{
@@ -182,6 +186,8 @@ struct Budget {
     begun: Cell<u64>,
     /// A part is not for others.
     private: Cell<bool>,
+    /// The values of `Vary` of parts that have variants.
+    vary: RefCell<Vec<Vec<u8>>>,
     /// Parts that are missing are requested.
     waits: bool,
     /// For all but one of [`AT_ONCE`] parts.
@@ -200,10 +206,20 @@ impl Budget {
             nodes: Cell::new(NODES),
             begun: Cell::new(0),
             private: Cell::new(false),
+            vary: RefCell::default(),
             waits,
             slots: Arc::new(Semaphore::new(AT_ONCE - 1)),
             last_slot: Arc::new(Semaphore::new(1)),
         })
+    }
+
+    /// The answer has a part with this head, which may be another for another request.
+    fn varies_as(&self, head: &[u8]) {
+        let Some(value) = field(head, "vary") else { return };
+        let mut all = self.vary.borrow_mut();
+        if !value.eq_ignore_ascii_case(b"accept-encoding") && !all.iter().any(|one| one == value) {
+            all.push(value.to_vec());
+        }
     }
 
     /// Counts the nodes of a page or a part. False: that is more than one answer may be made of.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 use larder_proto::{
     esi::{Target, resolve},
-    http::path::has_dot_segment,
+    http::{key, path::has_dot_segment},
     page::{Encoding, PageFlags, Verify, view},
 };
 use tokio::{
@@ -163,6 +163,9 @@ fn stored(text: &Rc<Text>, request: &PartRequest, held: StoredPage) -> Result<Lo
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
         return Ok(Looked::Failed(500));
     };
+    if key::parse_variant_key(held.entry.key()).is_some() {
+        text.budget.varies_as(page.head);
+    }
     if is_made(&held) {
         let Some(source) = Content::of(&held) else { return Ok(Looked::Failed(500)) };
         return nested(text, request, source);
@@ -336,6 +339,7 @@ async fn arrived(text: &Rc<Text>, part: &PartRequest, reply: Reply) -> Result<Ar
         return Err(status);
     }
     let encoding = Encoding::of(field(&reply.answer.head, "content-encoding"));
+    text.budget.varies_as(&reply.answer.head);
     match reply.source {
         Source::Template(template) => {
             // One that is not stored is for this client.

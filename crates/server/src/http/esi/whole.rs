@@ -123,6 +123,9 @@ pub(super) fn compose(
     let (status, body) = page.with_head(|origin| {
         let mut head = HeadWriter(out.scratch());
         let sent = head_of(&mut head, &origin, &part, total, tag.as_bytes(), budget.private.get());
+        for value in budget.vary.borrow().iter() {
+            head.line("Vary", value);
+        }
         coding_lines(&mut head, &origin, answer.coding, varies);
         match (origin.served, origin.meta) {
             (Some(served), Some(meta)) if hit => lines(exchange, &mut head, &meta, &served),
