@@ -7,7 +7,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `disk.rs` | the disk as all threads share it: finding, reading, forgetting, purging |
+//! | `disk.rs` | the disk as all threads share it: finding, reading |
+//! | `purges.rs` | forgetting and purging, which purges are needed |
 //! | `writer.rs` | the one writer: appending, sealing, the limit on bytes per second |
 //! | `evict.rs` | which segment goes next, and which of its records are written again |
 //! | `load.rs`, `scan.rs` | the start: summaries of sealed segments, the scan of open ones |
@@ -47,6 +48,7 @@ mod index;
 mod journal;
 mod load;
 mod look;
+mod purges;
 mod scan;
 mod superblock;
 mod types;

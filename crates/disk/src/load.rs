@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::disk::{Disk, FoundPurges, Segment, file_name, serial_of};
+use crate::disk::{Disk, Segment, file_name, serial_of};
 use crate::files::{Files, Storage, existing};
 use crate::format::{Home, Listed, seal, seconds};
 use crate::index::{Entry, Place};
+use crate::purges::FoundPurges;
 use crate::scan;
 use crate::types::Ms;
 use crate::writer::Writer;

@@ -66,7 +66,8 @@ pub enum ReadError {
     /// The bytes there are not the record of this key: damaged, or of another key with the same
     /// hash. The entry is gone from the index.
     Damaged,
-    /// The device failed. The entry is gone from the index: the place may be bad for good.
+    /// The device failed. The entry is gone from the index, here and for a start: the place may be
+    /// bad for good.
     Io(io::Error),
 }
 

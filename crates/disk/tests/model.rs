@@ -83,7 +83,7 @@ proptest! {
                     unsure.insert(key);
                 }
                 Op::Purge(key) => {
-                    let (there, _) = disk.purge_key(&[key]);
+                    let (there, _) = disk.purge_key(&[key], false);
                     prop_assert!(unsure.contains(&key) || there == model.contains_key(&key));
                     disk.write_purges().unwrap();
                     model.remove(&key);
@@ -252,7 +252,7 @@ fn a_real_directory_has_one_owner_and_private_files() {
     assert!(disk.register(b"k", disk.ticket()));
     writer.put(b"k", &[b"value"], disk.ticket(), None, NOW).unwrap();
     writer.close(NOW).unwrap();
-    disk.purge_key(b"other");
+    disk.purge_key(b"other", false);
     drop(writer);
     drop(disk);
     for file in std::fs::read_dir(&path).unwrap() {

@@ -95,8 +95,8 @@ fn a_start_that_cannot_read_removes_nothing() {
         disk.settle(NOW + minutes * 100_000);
     }
     assert_eq!(disk.needless(), 0);
-    assert!(disk.purge_key(b"a").1.is_some());
-    disk.write_purges().unwrap();
+    disk.purge_key(b"a", false);
+    assert_eq!(disk.write_purges().unwrap().written, 1);
     let files = files.next_life(false);
     files.faults(Faults::default());
     let (disk, _, loaded) = open(&files, SIZE, NOW);
@@ -114,7 +114,14 @@ fn a_record_that_cannot_be_read_is_asked_for_once() {
     let reading = disk.find(b"a", NOW).unwrap();
     assert!(matches!(disk.read(&reading, b"a"), Err(ReadError::Io(_))));
     assert!(!disk.has(b"a"));
-    assert!(disk.purge_key(b"a").1.is_some(), "a start may be able to read it");
+    // A start may be able to read it, and does not: memory may get a newer record, of which
+    // nobody could tell the disk any more.
+    assert!(!disk.forget(b"a"));
+    assert_eq!(disk.write_purges().unwrap().written, 1);
+    let files = files.next_life(false);
+    files.faults(Faults::default());
+    let (disk, ..) = open(&files, SIZE, NOW);
+    assert_eq!(get(&disk, b"a", NOW), None);
 }
 
 #[test]
@@ -151,7 +158,7 @@ fn an_older_record_does_not_come_back_when_the_newer_one_expires() {
     assert_eq!(get(&disk, b"b", later), Some(b"1".to_vec()));
 }
 
-/// Many replacements: of the purges that wait, none makes place for them.
+/// Many replacements between two writes of the journal: all are kept, in place of nothing.
 #[test]
 fn replacements_never_stand_for_everything() {
     let files = Sim::new(1, u64::MAX);
@@ -164,8 +171,62 @@ fn replacements_never_stand_for_everything() {
     }
     writer.close(NOW).unwrap();
     disk.write_purges().unwrap();
-    let (disk, ..) = open(&files.next_life(false), 64 << 20, NOW);
+    let files = files.next_life(false);
+    let (disk, ..) = open(&files, 64 << 20, NOW);
+    assert_eq!(disk.figures().entries, 1);
     assert_eq!(get(&disk, b"kept", NOW), Some(b"1".to_vec()));
+    // The journal is full, and written anew: it has the keys still.
+    for n in 0..20_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+        if n % 100 == 0 {
+            disk.write_purges().unwrap();
+        }
+    }
+    let (disk, ..) = open(&files.next_life(false), 64 << 20, NOW);
+    assert!(!disk.has(&7u32.to_le_bytes()) && !disk.has(&29_999u32.to_le_bytes()));
+}
+
+/// With more keys than the journal has room for, their purges stand for everything.
+#[test]
+fn replacements_beyond_all_room_stand_for_older_records() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for n in 0..20_000u32 {
+        put(&disk, &mut writer, &n.to_le_bytes(), b"1", None).unwrap();
+        assert!(disk.forget(&n.to_le_bytes()));
+    }
+    put(&disk, &mut writer, b"newer", b"1", None).unwrap();
+    writer.close(NOW).unwrap();
+    disk.write_purges().unwrap();
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert_eq!(disk.figures().entries, 1);
+    assert!(disk.has(b"newer"));
+}
+
+/// A purge of a key costs the same however many segments there are: they are looked at when the
+/// journal is written. Those of keys that no segment has are not written, and push out nothing.
+#[test]
+fn purges_of_keys_that_are_not_on_disk_write_nothing() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    put(&disk, &mut writer, b"kept", b"1", None).unwrap();
+    writer.close(NOW).unwrap();
+    let mut last = 0;
+    for n in 0..10_000u32 {
+        let found = disk.take_out(&n.to_be_bytes());
+        last = disk.purge_key(&n.to_be_bytes(), found).1;
+    }
+    let journalled = disk.write_purges().unwrap();
+    assert!(journalled.written < 50, "{journalled:?}");
+    assert_eq!(journalled.durable, last);
+    // One that is forgotten already is on the disk as long as its bytes are.
+    assert!(disk.forget(b"a"));
+    disk.write_purges().unwrap();
+    disk.purge_key(b"a", false);
+    assert_eq!(disk.write_purges().unwrap().written, 1);
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert!(disk.has(b"kept") && !disk.has(b"a"));
 }
 
 #[test]
