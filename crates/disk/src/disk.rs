@@ -105,6 +105,10 @@ pub struct Disk<F: Files> {
     pub(crate) journal: Journal<F>,
     /// The index is being filled.
     pub(crate) loading: AtomicBool,
+    /// Nobody needs the index any more: no further segment is loaded.
+    pub(crate) stopping: AtomicBool,
+    /// The file system is full: a segment is to make room.
+    pub(crate) cramped: AtomicBool,
     /// A segment could not be read or removed: a start may find what it has.
     pub(crate) unsure: AtomicBool,
     /// The superblock was removed, as a purge could not be written.
@@ -169,6 +173,8 @@ impl<F: Files> Disk<F> {
             tickets: AtomicU64::new(first),
             journal,
             loading: AtomicBool::new(true),
+            stopping: AtomicBool::new(false),
+            cramped: AtomicBool::new(false),
             unsure: AtomicBool::new(false),
             emptied: AtomicBool::new(false),
             settled: Mutex::default(),
@@ -280,6 +286,11 @@ impl<F: Files> Disk<F> {
     /// Forgets a record that was found and that a purge means.
     pub fn discard(&self, reading: &Reading<F>) {
         self.drop_entry(reading.hash, reading.entry.place);
+    }
+
+    /// All bytes written to the device since the disk was opened.
+    pub fn written(&self) -> u64 {
+        self.counters.written.load(Ordering::Relaxed)
     }
 
     /// Figures since the disk was opened.

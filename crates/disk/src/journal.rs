@@ -292,9 +292,8 @@ impl<F: Files> Journal<F> {
         let (waiting, mut keys, last) = {
             let mut queue = self.queue.lock();
             queue.bytes = 0;
-            let (waiting, keys) = (&mut queue.waiting, HashMap::new());
-            let waiting = std::mem::take(waiting);
-            (waiting, std::mem::replace(&mut queue.keys, keys), queue.latest)
+            let waiting = std::mem::take(&mut queue.waiting);
+            (waiting, std::mem::take(&mut queue.keys), queue.latest)
         };
         if !keys.is_empty() {
             choose(&mut keys);
@@ -436,9 +435,13 @@ fn write_new<F: Files>(
         purge.write(random, at, &mut bytes);
     }
     let file = files.create(NEW)?;
-    file.allocate(most)?;
-    file.write_full(&bytes, 0)?;
-    file.sync()?;
+    let written =
+        file.allocate(most).and_then(|()| file.write_full(&bytes, 0)).and_then(|()| file.sync());
+    if let Err(error) = written {
+        // Its room may be what is missing.
+        let _ = files.remove(NEW);
+        return Err(error);
+    }
     files.rename(NEW, NAME)?;
     files.sync()?;
     Ok((file, bytes.len() as u64))

@@ -9,7 +9,7 @@ use crate::files::Files;
 use crate::format::key_hash;
 use crate::journal::{self, Journalled, Purge, WaitingKey};
 use crate::superblock::Superblock;
-use crate::types::Ms;
+use crate::types::{Ms, is_full};
 
 /// Which purges mean nothing any more.
 #[derive(Default)]
@@ -126,7 +126,8 @@ impl<F: Files> Disk<F> {
 
     /// Makes all purges so far durable. Waits for the device. If that fails, the superblock is
     /// removed, so that whoever opens the disk next finds it empty; the purges are kept for another
-    /// call, which writes the superblock again.
+    /// call, which writes the superblock again. Where the file system is full, the writer's next
+    /// [`crate::Writer::tick`] removes a segment.
     ///
     /// # Errors
     /// `(error, true)`: they are not durable, but the disk counts as empty after a crash;
@@ -147,6 +148,7 @@ impl<F: Files> Disk<F> {
                 Ok(journalled)
             }
             Err(error) => {
+                self.cramped.fetch_or(is_full(&error), Ordering::SeqCst);
                 self.emptied.store(true, Ordering::SeqCst);
                 let removed = Superblock::remove(&self.files).is_ok();
                 Err((error, removed))

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Faults, Sim};
-use larder_disk::{Disk, Files, Loaded, Options, PutError, ReadError, Writer};
+use larder_disk::{Disk, Files, Loaded, Options, PutError, ReadError, Writer, is_full};
 use std::io;
 use std::sync::Arc;
 
@@ -241,6 +241,93 @@ fn a_full_file_system_costs_old_segments() {
     let figures = disk.figures();
     assert!(figures.used <= SIZE / 2 && figures.entries > 30, "{figures:?}");
     assert_eq!(get(&disk, &399u32.to_le_bytes(), NOW), Some(value));
+}
+
+/// The records of a buffer that could not be written may be in the file: newer ones of their keys
+/// are not known to the index, and they must not come back.
+#[test]
+fn records_of_a_buffer_that_failed_do_not_come_back() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"kept", b"1", None).unwrap();
+    writer.flush(NOW).unwrap();
+    let mut round = 0u32;
+    // Half of the writes that fail have been done all the same.
+    for _ in 0..20 {
+        files.faults(Faults { write: 1000, ..Faults::default() });
+        round += 1;
+        if put(&disk, &mut writer, &round.to_le_bytes(), b"old", None).is_ok() {
+            assert!(writer.flush(NOW).is_err());
+        }
+        files.faults(Faults::default());
+        assert!(!disk.forget(&round.to_le_bytes()));
+        put(&disk, &mut writer, b"between", b"1", None).unwrap();
+        writer.flush(NOW).unwrap();
+        disk.forget(b"between");
+    }
+    disk.write_purges().unwrap();
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert!((1..=round).all(|n| !disk.has(&n.to_le_bytes())));
+    assert_eq!(get(&disk, b"kept", NOW), Some(b"1".to_vec()));
+}
+
+/// A file system that reserves nothing, and that others fill.
+#[test]
+fn a_full_file_system_stops_writes_until_there_is_room() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    let value = vec![7; 100_000];
+    for n in 0..80u32 {
+        put(&disk, &mut writer, &n.to_le_bytes(), &value, None).unwrap();
+    }
+    writer.close(NOW).unwrap();
+    // The journal is full, and has to be written anew.
+    for n in 0..3_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+    }
+    disk.write_purges().unwrap();
+    let segments = disk.figures().segments;
+    files.room(files.used());
+    for n in 0..3_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+    }
+    let last = disk.purge(2, b"last");
+    let (error, emptied) = disk.write_purges().unwrap_err();
+    assert!(is_full(&error) && emptied, "{error}");
+    // A segment makes room for it.
+    writer.tick(NOW).unwrap();
+    assert_eq!(disk.figures().segments, segments - 1);
+    assert_eq!(disk.write_purges().unwrap().durable, last);
+    assert!(disk.figures().entries > 30);
+    let (_, purges) = Disk::open(files.next_life(false), options(SIZE)).unwrap();
+    assert_eq!(purges.last().map(|purge| purge.number), Some(last));
+}
+
+#[test]
+fn a_quota_is_a_full_file_system() {
+    for error in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
+        assert!(is_full(&error.into()));
+    }
+    assert!(!is_full(&rustix::io::Errno::IO.into()));
+}
+
+#[test]
+fn loading_can_be_stopped() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for n in 0..5u8 {
+        put(&disk, &mut writer, &[n], b"1", None).unwrap();
+        writer.close(NOW).unwrap();
+    }
+    let (disk, writer) = try_open(&files.next_life(false), SIZE).unwrap();
+    disk.stop_loading();
+    let loaded = disk.load(writer.first(), NOW);
+    assert!(loaded.stopped && loaded.segments == 0);
+    // What is not in the index is purged durably all the same.
+    disk.purge_key(&[1], false);
+    assert_eq!(disk.write_purges().unwrap().written, 1);
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert_eq!((disk.figures().entries, disk.has(&[1])), (4, false));
 }
 
 #[test]
