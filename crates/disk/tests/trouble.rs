@@ -243,6 +243,30 @@ fn a_full_file_system_costs_old_segments() {
     assert_eq!(get(&disk, &399u32.to_le_bytes(), NOW), Some(value));
 }
 
+/// A reader has a record; memory gets a newer one, or a purge comes, before it has stored it.
+#[test]
+fn a_reader_can_tell_that_its_record_was_forgotten_meanwhile() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for key in [b"replaced", b"purged..", b"both....", b"kept...."] {
+        put(&disk, &mut writer, key, b"1", None).unwrap();
+    }
+    writer.flush(NOW).unwrap();
+    let reading = |key: &[u8]| {
+        let reading = disk.find(key, NOW).unwrap();
+        disk.read(&reading, key).unwrap();
+        reading
+    };
+    let readings = [b"replaced", b"purged..", b"both....", b"kept...."].map(|key| reading(key));
+    assert!(readings.iter().all(|reading| disk.still(reading)));
+    disk.forget(b"replaced");
+    disk.take_out(b"purged..");
+    disk.forget(b"both....");
+    put(&disk, &mut writer, b"both....", b"2", None).unwrap();
+    writer.flush(NOW).unwrap();
+    assert_eq!(readings.map(|reading| disk.still(&reading)), [false, false, false, true]);
+}
+
 /// The records of a buffer that could not be written may be in the file: newer ones of their keys
 /// are not known to the index, and they must not come back.
 #[test]
