@@ -80,9 +80,8 @@ pub(crate) fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 
 /// A directory of the system. One process at a time has it.
 ///
-/// What others may have put there is not believed: checksums tell damage, not who wrote. The
-/// directory, a link to it, and every file must be of this user or of root, and no file is reached
-/// by a link.
+/// Content from other users is not believed: checksums tell damage, not who wrote. The directory, a
+/// link to it, and every file must be of this user or of root, and no file is reached by a link.
 #[derive(Debug)]
 pub struct Directory {
     /// All names are looked up in it, whatever happens to its own. It has the lock, too.

@@ -347,7 +347,7 @@ fn loading_can_be_stopped() {
     disk.stop_loading();
     let loaded = disk.load(writer.first(), NOW);
     assert!(loaded.stopped && loaded.segments == 0);
-    // What is not in the index is purged durably all the same.
+    // Keys that are not in the index are purged durably all the same.
     disk.purge_key(&[1], false);
     assert_eq!(disk.write_purges().unwrap().written, 1);
     let (disk, ..) = open(&files.next_life(false), SIZE, NOW);

@@ -294,7 +294,7 @@ impl Tier {
     }
 
     /// Gives the directory up, for another process. Reads under way come to their end first, or
-    /// have a second for it. What happens from now on is kept ([`Tier::missed`]).
+    /// have a second for it. Changes from now on are kept ([`Tier::missed`]).
     pub(crate) fn release(&self) {
         self.off.store(true, Ordering::SeqCst);
         let Some(disk) = self.disk.write().take() else { return };
@@ -312,7 +312,7 @@ impl Tier {
         }
     }
 
-    /// What happened since the disk was given up, or while it could not be opened.
+    /// Changes since the disk was given up, or while it could not be opened.
     pub(crate) fn missed(&self) -> Missed {
         let replaced = self.replaced.lock().iter().copied().collect();
         Missed { purges: self.missed.load(Ordering::SeqCst), replaced }

@@ -7,7 +7,7 @@ use larder_disk::is_full;
 use super::{Tier, writer::RETRY};
 use crate::clock::Ms;
 
-/// What fails.
+/// A kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     Open = 1,

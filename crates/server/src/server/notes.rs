@@ -18,7 +18,7 @@ pub(super) struct Notes {
     libraries: Vec<(String, Vec<u8>, redis::Functions)>,
     /// The places of Redis's databases, which SWAPDB changes.
     places: Vec<u8>,
-    /// What the disk was not told.
+    /// Changes that the disk was not told of.
     pub(super) missed: Missed,
 }
 

@@ -236,7 +236,8 @@ impl Server {
             (Err(why), _) => return Err(why.to_string()),
             (Ok(_), None) => return Err(GiveError::Private.to_string()),
         };
-        // What a worker was storing when the memory was given is in it: by now its disk was told.
+        // A page that a worker was storing when the memory was given is in it: once the worker
+        // answers, it is among the notes, too.
         self.for_workers(Command::Answer)?;
         let written = || -> std::io::Result<()> {
             let file = memfd_create("larder-image", MemfdFlags::CLOEXEC)?;
