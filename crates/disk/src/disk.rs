@@ -1,6 +1,5 @@
 //! The disk as all threads share it.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -9,9 +8,10 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::files::{Files, Storage};
 use crate::filter::Filter;
-use crate::format::{FrameHead, Home, UNIT, key_hash, seconds, u64_at};
+use crate::format::{FrameHead, Home, UNIT, key_hash, seconds};
 use crate::index::{Entry, Index, MOST_ASKED, Place, Registered};
-use crate::journal::{self, Journal, Journalled, Purge};
+use crate::journal::{self, Journal, Purge};
+use crate::purges::{FoundPurges, Settled};
 use crate::superblock::Superblock;
 use crate::types::{Figures, Ms, Options, ReadError, Record};
 
@@ -92,44 +92,6 @@ pub(crate) struct Counters {
 /// The table of segments, by their place in it.
 type Segments<S> = Vec<Option<Arc<Segment<S>>>>;
 
-/// Which purges mean nothing any more.
-#[derive(Default)]
-struct Settled {
-    /// When that was found out.
-    at: Ms,
-    /// Purges up to this number.
-    needless: u64,
-    /// The latest number then.
-    ticket: u64,
-}
-
-/// The purges found at the start that the index has to know.
-#[derive(Default)]
-pub(crate) struct FoundPurges {
-    /// The latest purge of each hash.
-    pub(crate) keys: HashMap<u64, u64>,
-    /// Records with a smaller ticket are purged.
-    pub(crate) floor: u64,
-}
-
-impl FoundPurges {
-    /// These, and those that are the caller's.
-    fn of(purges: Vec<Purge>) -> (FoundPurges, Vec<Purge>) {
-        let (mut found, mut others) = (FoundPurges::default(), Vec::new());
-        for purge in purges {
-            match purge.kind {
-                journal::EVERYTHING => found.floor = found.floor.max(purge.number),
-                journal::KEY => {
-                    let latest = found.keys.entry(u64_at(&purge.what, 0)).or_default();
-                    *latest = purge.number.max(*latest);
-                }
-                _ => others.push(purge),
-            }
-        }
-        (found, others)
-    }
-}
-
 /// A disk, shared by all threads. None of its functions but [`Disk::read`] and
 /// [`Disk::write_purges`] waits for the device.
 pub struct Disk<F: Files> {
@@ -140,14 +102,18 @@ pub struct Disk<F: Files> {
     pub(crate) segments: RwLock<Segments<F::File>>,
     /// The number of the latest purge.
     tickets: AtomicU64,
-    journal: Journal<F>,
+    pub(crate) journal: Journal<F>,
     /// The index is being filled.
     pub(crate) loading: AtomicBool,
+    /// Nobody needs the index any more: no further segment is loaded.
+    pub(crate) stopping: AtomicBool,
+    /// The file system is full: a segment is to make room.
+    pub(crate) cramped: AtomicBool,
     /// A segment could not be read or removed: a start may find what it has.
     pub(crate) unsure: AtomicBool,
     /// The superblock was removed, as a purge could not be written.
-    emptied: AtomicBool,
-    settled: Mutex<Settled>,
+    pub(crate) emptied: AtomicBool,
+    pub(crate) settled: Mutex<Settled>,
     /// The purges found at the start, until the index is filled.
     pub(crate) found: Mutex<FoundPurges>,
     pub(crate) counters: Counters,
@@ -207,6 +173,8 @@ impl<F: Files> Disk<F> {
             tickets: AtomicU64::new(first),
             journal,
             loading: AtomicBool::new(true),
+            stopping: AtomicBool::new(false),
+            cramped: AtomicBool::new(false),
             unsure: AtomicBool::new(false),
             emptied: AtomicBool::new(false),
             settled: Mutex::default(),
@@ -221,7 +189,7 @@ impl<F: Files> Disk<F> {
         self.tickets.load(Ordering::SeqCst)
     }
 
-    fn next_ticket(&self) -> u64 {
+    pub(crate) fn next_ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::SeqCst) + 1
     }
 
@@ -269,11 +237,11 @@ impl<F: Files> Disk<F> {
         match read_frame(&reading.segment, at, reading.length()) {
             Ok(Some(record)) if record.key() == key => Ok(record),
             Err(error) => {
-                self.drop_entry(reading.hash, reading.entry.place);
+                self.lose(reading);
                 Err(error.into())
             }
             Ok(_) => {
-                self.drop_entry(reading.hash, reading.entry.place);
+                self.lose(reading);
                 self.counters.damaged.fetch_add(1, Ordering::Relaxed);
                 Err(ReadError::Damaged)
             }
@@ -285,10 +253,27 @@ impl<F: Files> Disk<F> {
     }
 
     /// Takes an entry out of the index, if it is still at this place.
-    fn drop_entry(&self, hash: u64, place: Place) {
-        if self.index.remove_at(hash, place).is_some() {
+    fn drop_entry(&self, hash: u64, place: Place) -> bool {
+        let there = self.index.remove_at(hash, place).is_some();
+        if there {
             self.left(place.segment);
         }
+        there
+    }
+
+    /// Forgets a record that cannot be read. A start does not find it either: from now on nobody
+    /// tells the disk of a newer record of its key ([`Disk::forget`]).
+    pub fn lose(&self, reading: &Reading<F>) {
+        if self.drop_entry(reading.hash, reading.entry.place) {
+            self.journal.add_key(reading.hash, true, || self.next_ticket());
+        }
+    }
+
+    /// Whether a record that was found is still the one of its key: neither forgotten nor purged,
+    /// nor moved or evicted.
+    pub fn still(&self, reading: &Reading<F>) -> bool {
+        let entry = self.index.get(reading.hash);
+        entry.is_some_and(|entry| entry.place == reading.entry.place)
     }
 
     /// Counts an entry that is no longer in this segment.
@@ -298,133 +283,14 @@ impl<F: Files> Disk<F> {
         }
     }
 
-    /// Forgets a key: a newer record of it is in memory. Whether it was there or on its way. A
-    /// start does not find it either once the next [`Disk::write_purges`] is done.
-    pub fn forget(&self, key: &[u8]) -> bool {
-        self.forget_hashed(key_hash(key))
-    }
-
-    /// [`Disk::forget`] of a key by its hash.
-    pub fn forget_hashed(&self, hash: u64) -> bool {
-        let found = self.forget_hash(hash);
-        if found || self.loading.load(Ordering::SeqCst) {
-            self.journal.add_forgotten(hash, || self.next_ticket());
-        }
-        found
-    }
-
-    fn forget_hash(&self, hash: u64) -> bool {
-        let floor = self.next_ticket();
-        let loading = self.loading.load(Ordering::SeqCst);
-        let (entry, pending) = self.index.forget(hash, floor, loading);
-        if let Some(entry) = &entry {
-            self.left(entry.place.segment);
-        }
-        entry.is_some() || pending
-    }
-
-    /// Purges a key: it is forgotten at once, and durably once its number is durable
-    /// ([`Disk::durable`]). `None`: there is nothing that a crash could bring back.
-    pub fn purge_key(&self, key: &[u8]) -> (bool, Option<u64>) {
-        let hash = key_hash(key);
-        let found = self.forget_hash(hash);
-        let needed = found || self.may_come_back(hash);
-        let number = needed
-            .then(|| self.journal.add(journal::KEY, &hash.to_le_bytes(), || self.next_ticket()));
-        (found, number)
-    }
-
-    /// Ends the purge of a key: takes out what came to the disk while it was under way. The number
-    /// that has to be durable, where something came.
-    pub fn purge_rest(&self, key: &[u8]) -> Option<u64> {
-        let hash = key_hash(key);
-        let needed = self.forget_hash(hash) || self.may_come_back(hash);
-        needed.then(|| self.journal.add(journal::KEY, &hash.to_le_bytes(), || self.next_ticket()))
-    }
-
-    /// Whether a start may find a record of a key that is not in the index.
-    fn may_come_back(&self, hash: u64) -> bool {
-        self.loading.load(Ordering::SeqCst)
-            || self.unsure.load(Ordering::SeqCst)
-            || self.segments.read().iter().flatten().any(|s| s.filter.read().may_have(hash))
-    }
-
-    /// Forgets a record that was found and is of no use.
+    /// Forgets a record that was found and that a purge means.
     pub fn discard(&self, reading: &Reading<F>) {
         self.drop_entry(reading.hash, reading.entry.place);
     }
 
-    /// Notes a purge of the caller's own kind, which must be 2 or greater. It is durable once its
-    /// number is.
-    pub fn purge(&self, kind: u8, what: &[u8]) -> u64 {
-        self.journal.add(kind.max(journal::OTHERS), what, || self.next_ticket())
-    }
-
-    /// Whether purges wait for [`Disk::write_purges`].
-    pub fn has_purges(&self) -> bool {
-        self.journal.is_waiting()
-    }
-
-    /// Purges up to this number are durable.
-    pub fn durable(&self) -> u64 {
-        self.journal.durable()
-    }
-
-    /// Makes all purges so far durable. Waits for the device. If that fails, the superblock is
-    /// removed, so that whoever opens the disk next finds it empty; the purges are kept for another
-    /// call, which writes the superblock again.
-    ///
-    /// # Errors
-    /// `(error, true)`: they are not durable, but the disk counts as empty after a crash;
-    /// `(error, false)`: not even that.
-    pub fn write_purges(&self) -> Result<Journalled, (io::Error, bool)> {
-        let written = self.journal.flush(&self.files, self.needless());
-        let restored = written.and_then(|journalled| {
-            if self.emptied.load(Ordering::SeqCst) {
-                self.superblock.write(&self.files)?;
-                self.emptied.store(false, Ordering::SeqCst);
-            }
-            Ok(journalled)
-        });
-        match restored {
-            Ok(journalled) => {
-                self.counters.purges.fetch_add(journalled.written, Ordering::Relaxed);
-                Ok(journalled)
-            }
-            Err(error) => {
-                self.emptied.store(true, Ordering::SeqCst);
-                let removed = Superblock::remove(&self.files).is_ok();
-                Err((error, removed))
-            }
-        }
-    }
-
-    /// Purges up to this number mean nothing any more: no record has a smaller ticket. Call
-    /// [`Disk::settle`] now and then.
-    pub fn needless(&self) -> u64 {
-        self.settled.lock().needless
-    }
-
-    /// Finds out which purges mean nothing any more, once a minute. A record that is being taken
-    /// from memory may have an older ticket than all known ones, for moments: only purges that were
-    /// there at the call before are dropped.
-    pub fn settle(&self, now: Ms) {
-        const PAUSE: Ms = 60_000;
-        let mut settled = self.settled.lock();
-        // Tickets of a segment that could not be read are not known.
-        if self.unsure.load(Ordering::SeqCst) {
-            return;
-        }
-        if self.loading.load(Ordering::SeqCst) || now < settled.at.saturating_add(PAUSE) {
-            return;
-        }
-        let ticket = std::mem::replace(&mut settled.ticket, self.ticket());
-        settled.at = now;
-        let segments = self.segments.read();
-        let oldest = segments.iter().flatten().map(|s| s.oldest.load(Ordering::Relaxed)).min();
-        let pending = self.index.oldest_pending();
-        let oldest = [oldest, pending].into_iter().flatten().fold(ticket, u64::min);
-        settled.needless = settled.needless.max(oldest);
+    /// All bytes written to the device since the disk was opened.
+    pub fn written(&self) -> u64 {
+        self.counters.written.load(Ordering::Relaxed)
     }
 
     /// Figures since the disk was opened.

@@ -3,6 +3,7 @@
 //! to the open segment again, those asked for most first, up to a part of a segment; that bounds
 //! the bytes written for one byte accepted.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,13 +45,26 @@ impl<F: Files> Writer<F> {
 
     /// Evicts one segment, as the file system is full; if there is none to evict, `full` is the
     /// error.
-    pub(crate) fn make_way(&mut self, full: std::io::Error, now: Ms) -> Result<(), PutError> {
+    pub(crate) fn make_way(&mut self, full: io::Error, now: Ms) -> Result<(), PutError> {
         if self.disk.loading.load(Ordering::SeqCst) {
             return Err(full.into());
         }
         match self.victim(now) {
             Some(victim) => self.evict(&victim, now, false),
             None => Err(full.into()),
+        }
+    }
+
+    /// Removes a segment if the file system was full when something else was written.
+    pub(crate) fn relieve(&mut self, now: Ms) -> io::Result<()> {
+        if self.disk.loading.load(Ordering::SeqCst)
+            || !self.disk.cramped.swap(false, Ordering::SeqCst)
+        {
+            return Ok(());
+        }
+        match self.victim(now).map_or(Ok(()), |victim| self.evict(&victim, now, false)) {
+            Err(PutError::Io(error)) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -78,7 +92,7 @@ impl<F: Files> Writer<F> {
         }
         // Durably, before its keys are forgotten: a purge of one of them is not written then.
         match self.disk.files.remove(&file_name(victim.home.serial)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => self.disk.files.sync()?,
         }
         let mut evicted = 0;

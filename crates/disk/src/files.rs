@@ -1,10 +1,10 @@
 //! The calls of the system that a disk needs.
 
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
-use std::fs::{File, OpenOptions};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::path::Path;
 
 /// A directory with files.
 pub trait Files: Send + Sync + 'static {
@@ -79,20 +79,53 @@ pub(crate) fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// A directory of the system. One process at a time has it.
+///
+/// Content from other users is not believed: checksums tell damage, not who wrote. The directory, a
+/// link to it, and every file must be of this user or of root, and no file is reached by a link.
 #[derive(Debug)]
 pub struct Directory {
-    path: PathBuf,
-    /// Open for `sync`, and for the lock.
+    /// All names are looked up in it, whatever happens to its own. It has the lock, too.
     handle: File,
+    /// Files of its owner are trusted as the directory is.
+    owner: u32,
+}
+
+/// Whether this user may do to our files as it likes anyway.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == rustix::process::geteuid().as_raw()
+}
+
+fn refused(what: &str, user: u32) -> io::Error {
+    let text = format!("{what} of another user ({user})");
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
 impl Directory {
     /// Makes the directory where there is none, for its owner alone, and takes it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`]: another process has it. All others are the system's.
+    /// [`io::ErrorKind::WouldBlock`]: another process has it.
+    /// [`io::ErrorKind::PermissionDenied`]: also if it is, or is reached by, something of another
+    /// user. All others are the system's.
     pub fn take(path: &Path) -> io::Result<Directory> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let link = std::fs::symlink_metadata(path)?;
+        if link.is_symlink() && !is_trusted(link.uid()) {
+            return Err(refused("a link", link.uid()));
+        }
+        let directory = Directory::take_any(path)?;
+        if is_trusted(directory.owner) {
+            Ok(directory)
+        } else {
+            Err(refused("a directory", directory.owner))
+        }
+    }
+
+    /// Takes a directory whoever owns it, for a command that removes what is there.
+    ///
+    /// # Errors
+    /// As [`Directory::take`].
+    pub fn take_any(path: &Path) -> io::Result<Directory> {
         let directory = Directory::look(path)?;
         rustix::fs::flock(&directory.handle, FlockOperation::NonBlockingLockExclusive)?;
         Ok(directory)
@@ -104,8 +137,15 @@ impl Directory {
     /// The system's.
     pub fn look(path: &Path) -> io::Result<Directory> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Directory { path: path.to_owned(), handle: handle.into() })
+        let handle = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let owner = handle.metadata()?.uid();
+        Ok(Directory { handle, owner })
+    }
+
+    fn open_as(&self, name: &str, how: OFlags) -> io::Result<File> {
+        // A pipe would be waited for.
+        let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 }
 
@@ -113,34 +153,42 @@ impl Files for Directory {
     type File = File;
 
     fn list(&self) -> io::Result<Vec<String>> {
-        std::fs::read_dir(&self.path)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.handle)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
-        let path = self.path.join(name);
-        let writable = OpenOptions::new().read(true).write(true).open(&path);
         // A command that only looks may run as another user, who may not write.
-        writable.or_else(|_| File::open(&path))
+        let opened = self.open_as(name, OFlags::RDWR);
+        let file = opened.or_else(|_| self.open_as(name, OFlags::RDONLY))?;
+        let facts = file.metadata()?;
+        if !facts.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file"));
+        }
+        if facts.uid() != self.owner && !is_trusted(facts.uid()) {
+            return Err(refused("a file", facts.uid()));
+        }
+        Ok(file)
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
-        let path = self.path.join(name);
         // Removed first: an open file keeps its bytes, and the new one its own rights.
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+        existing(self.remove(name))?;
+        self.open_as(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        std::fs::remove_file(self.path.join(name))
+        Ok(rustix::fs::unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.path.join(from), self.path.join(to))
+        Ok(rustix::fs::renameat(&self.handle, from, &self.handle, to)?)
     }
 
     fn sync(&self) -> io::Result<()> {

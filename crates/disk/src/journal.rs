@@ -9,6 +9,10 @@
 //! but records followed by zeros is damage: then purges may be missing, and the disk is emptied. A
 //! purge is needed as long as a record with a smaller ticket may be in a segment; a journal that is
 //! full is written anew without the others.
+//!
+//! Purges of keys wait apart from the others, by the hash of the key: a key has one, the latest.
+//! Those of keys that no segment has a record of are not written ([`Journal::flush`]); the others
+//! share records, 16 bytes each.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,6 +36,12 @@ const LONGEST: usize = 64 << 10;
 /// one of everything takes their place.
 const WAITING: usize = 16 << 10;
 const WAITING_BYTES: usize = 4 << 20;
+/// Most purges of keys that wait, where the journal has room for so many: about 8 MB.
+const WAITING_KEYS: usize = 256 << 10;
+/// Bytes of a key in a record of many: its hash and the number of its purge.
+const PAIR: usize = 16;
+/// Most keys in one record: where the journal is full, records become purges of everything.
+const PACK: usize = 1024;
 
 /// Kind of a purge that means all records with a smaller ticket.
 pub(crate) const EVERYTHING: u8 = 0;
@@ -39,6 +49,9 @@ pub(crate) const EVERYTHING: u8 = 0;
 pub(crate) const KEY: u8 = 1;
 /// First kind that is the caller's.
 pub(crate) const OTHERS: u8 = 2;
+/// Kind of a record with purges of many keys: a hash and a number each. Its own number is the
+/// greatest of them.
+pub(crate) const KEYS: u8 = 255;
 
 /// A purge in the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +73,38 @@ pub struct Journalled {
     pub written: u64,
 }
 
+/// A purge of a key that waits to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitingKey {
+    number: u64,
+    /// A segment has a record of the key, or may get one that is on its way. Else it is to be found
+    /// out whether any has.
+    pub(crate) needed: bool,
+}
+
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Purge>,
     /// Bytes of their contents.
     bytes: usize,
+    /// Purges of keys, by the hash of the key.
+    keys: HashMap<u64, WaitingKey>,
+    /// The number of the latest purge.
+    latest: u64,
     durable: u64,
+}
+
+impl Queue {
+    /// One purge stands for all that wait.
+    fn collapse(&mut self) {
+        self.waiting = vec![everything(self.latest)];
+        self.bytes = 0;
+        self.keys = HashMap::new();
+    }
+}
+
+fn everything(number: u64) -> Purge {
+    Purge { number, kind: EVERYTHING, what: Vec::new() }
 }
 
 struct Open<S> {
@@ -195,28 +234,45 @@ impl<F: Files> Journal<F> {
     pub(crate) fn add(&self, kind: u8, what: &[u8], number: impl FnOnce() -> u64) -> u64 {
         let mut queue = self.queue.lock();
         let number = number();
-        let (kind, what) =
-            if what.len() > LONGEST { (EVERYTHING, Vec::new()) } else { (kind, what.to_vec()) };
-        queue.bytes += what.len();
-        queue.waiting.push(Purge { number, kind, what });
+        queue.latest = number;
+        let purge = Purge { number, kind, what: what.to_vec() };
+        let purge = if what.len() > LONGEST { everything(number) } else { purge };
+        queue.bytes += purge.what.len();
+        queue.waiting.push(purge);
         if queue.waiting.len() > WAITING || queue.bytes > WAITING_BYTES {
-            queue.waiting = vec![Purge { number, kind: EVERYTHING, what: Vec::new() }];
-            queue.bytes = 0;
+            queue.collapse();
         }
         number
     }
 
-    /// Adds a purge of a key that was only replaced, if few wait: records of others are worth more
-    /// than that this one stays away after a start.
-    pub(crate) fn add_forgotten(&self, hash: u64, number: impl FnOnce() -> u64) {
-        if self.queue.lock().waiting.len() < WAITING / 2 {
-            self.add(KEY, &hash.to_le_bytes(), number);
+    /// Adds a purge of a key. `needed`: a record of it is on the disk, or was on its way; else it
+    /// is written only if a segment may have one ([`Journal::flush`]).
+    pub(crate) fn add_key(&self, hash: u64, needed: bool, number: impl FnOnce() -> u64) -> u64 {
+        let mut queue = self.queue.lock();
+        let number = number();
+        queue.latest = number;
+        let before = queue.keys.insert(hash, WaitingKey { number, needed });
+        if before.is_some_and(|before| before.needed)
+            && let Some(waiting) = queue.keys.get_mut(&hash)
+        {
+            waiting.needed = true;
         }
+        if queue.keys.len() > self.most_keys() {
+            queue.collapse();
+        }
+        number
+    }
+
+    /// Most purges of keys that wait: with more than half of the journal's room, they would stand
+    /// for everything when they are written.
+    fn most_keys(&self) -> usize {
+        (self.most as usize / 2 / PAIR).clamp(WAITING, WAITING_KEYS)
     }
 
     /// Whether there is something to write.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.queue.lock().waiting.is_empty()
+        let queue = self.queue.lock();
+        !queue.waiting.is_empty() || !queue.keys.is_empty()
     }
 
     /// The latest durable number.
@@ -225,21 +281,30 @@ impl<F: Files> Journal<F> {
     }
 
     /// Writes what waits and makes it durable. Purges up to `needless` mean nothing any more.
-    pub(crate) fn flush(&self, files: &F, needless: u64) -> io::Result<Journalled> {
+    /// `choose` takes out the purges of keys that mean nothing.
+    pub(crate) fn flush(
+        &self,
+        files: &F,
+        needless: u64,
+        choose: impl FnOnce(&mut HashMap<u64, WaitingKey>),
+    ) -> io::Result<Journalled> {
         let mut open = self.open.lock();
-        let waiting = {
+        let (waiting, mut keys, last) = {
             let mut queue = self.queue.lock();
             queue.bytes = 0;
-            std::mem::take(&mut queue.waiting)
+            let waiting = std::mem::take(&mut queue.waiting);
+            (waiting, std::mem::take(&mut queue.keys), queue.latest)
         };
-        let Some(last) = waiting.last().map(|purge| purge.number) else {
-            return Ok(Journalled { durable: self.durable(), written: 0 });
-        };
-        match self.append(&mut open, files, &waiting, needless) {
+        if !keys.is_empty() {
+            choose(&mut keys);
+        }
+        let all = in_order(waiting.iter().cloned(), &keys);
+        match self.append(&mut open, files, &all, needless) {
             Ok(()) => {
                 let mut queue = self.queue.lock();
                 queue.durable = queue.durable.max(last);
-                Ok(Journalled { durable: queue.durable, written: waiting.len() as u64 })
+                let written = (waiting.len() + keys.len()) as u64;
+                Ok(Journalled { durable: queue.durable, written })
             }
             Err(error) => {
                 open.broken = true;
@@ -247,6 +312,10 @@ impl<F: Files> Journal<F> {
                 let later = std::mem::replace(&mut queue.waiting, waiting);
                 queue.waiting.extend(later);
                 queue.bytes = queue.waiting.iter().map(|purge| purge.what.len()).sum();
+                for (hash, before) in keys {
+                    let waiting = queue.keys.entry(hash).or_insert(before);
+                    waiting.needed |= before.needed;
+                }
                 Err(error)
             }
         }
@@ -259,6 +328,9 @@ impl<F: Files> Journal<F> {
         purges: &[Purge],
         needless: u64,
     ) -> io::Result<()> {
+        if purges.is_empty() {
+            return Ok(());
+        }
         let length: u64 = purges.iter().map(Purge::length).sum();
         if open.broken || open.end + length > self.most {
             return self.rewrite(open, files, purges, needless);
@@ -287,14 +359,11 @@ impl<F: Files> Journal<F> {
             let end = (open.end as usize).min(bytes.len());
             parse(self.random, &bytes[..end])
         });
-        let everything = |number| Purge { number, kind: EVERYTHING, what: Vec::new() };
         let last = purges.last().map_or(0, |purge| purge.number);
         let mut kept = match valid {
             Some((mut kept, _)) => {
-                kept.retain(|purge| purge.number > needless);
                 kept.extend_from_slice(purges);
-                drop_repeated(&mut kept);
-                kept
+                compact(kept, needless)
             }
             None => vec![everything(last)],
         };
@@ -315,16 +384,42 @@ impl<F: Files> Journal<F> {
     }
 }
 
-/// Drops purges of a key that a later one repeats.
-fn drop_repeated(purges: &mut Vec<Purge>) {
-    let mut latest: HashMap<u64, u64> = HashMap::new();
-    let key = |purge: &Purge| (purge.kind == KEY).then(|| u64_at(&purge.what, 0));
-    for purge in &*purges {
-        if let Some(key) = key(purge) {
-            latest.insert(key, purge.number);
-        }
+impl Purge {
+    /// The keys that it means by their hashes, and since when; none: it is another purge.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (u64, u64)> {
+        let one = (self.kind == KEY).then(|| (u64_at(&self.what, 0), self.number));
+        let many = if self.kind == KEYS { &self.what[..] } else { &[] };
+        let pairs = many.chunks_exact(PAIR).map(|pair| (u64_at(pair, 0), u64_at(pair, 8)));
+        one.into_iter().chain(pairs)
     }
-    purges.retain(|purge| key(purge).is_none_or(|key| latest.get(&key) == Some(&purge.number)));
+}
+
+/// Purges without those that mean nothing any more; a key has one, its latest.
+fn compact(purges: Vec<Purge>, needless: u64) -> Vec<Purge> {
+    let mut keys: HashMap<u64, WaitingKey> = HashMap::new();
+    for (hash, number) in purges.iter().flat_map(Purge::keys).filter(|(_, n)| *n > needless) {
+        let latest = keys.entry(hash).or_insert(WaitingKey { number, needed: true });
+        latest.number = latest.number.max(number);
+    }
+    let other = |purge: &Purge| !matches!(purge.kind, KEY | KEYS) && purge.number > needless;
+    in_order(purges.into_iter().filter(other), &keys)
+}
+
+/// Purges and those of keys, in the order of their numbers.
+fn in_order(purges: impl Iterator<Item = Purge>, keys: &HashMap<u64, WaitingKey>) -> Vec<Purge> {
+    let mut all: Vec<Purge> = purges.collect();
+    let mut pairs: Vec<(u64, u64)> = keys.iter().map(|(hash, key)| (*hash, key.number)).collect();
+    pairs.sort_unstable_by_key(|(_, number)| *number);
+    all.extend(pairs.chunks(PACK).map(|pairs| match pairs {
+        [(hash, number)] => Purge { number: *number, kind: KEY, what: hash.to_le_bytes().to_vec() },
+        pairs => {
+            let words = pairs.iter().flat_map(|(hash, number)| [*hash, *number]);
+            let number = pairs.last().map_or(0, |(_, number)| *number);
+            Purge { number, kind: KEYS, what: words.flat_map(u64::to_le_bytes).collect() }
+        }
+    }));
+    all.sort_by_key(|purge| purge.number);
+    all
 }
 
 /// Writes a journal, durably, in place of the one before.
@@ -340,9 +435,13 @@ fn write_new<F: Files>(
         purge.write(random, at, &mut bytes);
     }
     let file = files.create(NEW)?;
-    file.allocate(most)?;
-    file.write_full(&bytes, 0)?;
-    file.sync()?;
+    let written =
+        file.allocate(most).and_then(|()| file.write_full(&bytes, 0)).and_then(|()| file.sync());
+    if let Err(error) = written {
+        // Its room may be what is missing.
+        let _ = files.remove(NEW);
+        return Err(error);
+    }
     files.rename(NEW, NAME)?;
     files.sync()?;
     Ok((file, bytes.len() as u64))

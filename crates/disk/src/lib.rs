@@ -7,7 +7,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `disk.rs` | the disk as all threads share it: finding, reading, forgetting, purging |
+//! | `disk.rs` | the disk as all threads share it: finding, reading |
+//! | `purges.rs` | forgetting and purging, which purges are needed |
 //! | `writer.rs` | the one writer: appending, sealing, the limit on bytes per second |
 //! | `evict.rs` | which segment goes next, and which of its records are written again |
 //! | `load.rs`, `scan.rs` | the start: summaries of sealed segments, the scan of open ones |
@@ -29,6 +30,9 @@
 //!   a purge of a tag means ([`Record::ticket`]).
 //! - A start that finds damage continues without the damaged part. Where purges may be missing, it
 //!   continues with an empty disk.
+//! - A record that the index has given up while its bytes may be in a segment (it cannot be read,
+//!   its buffer was not written) has a purge in the journal: later replacements of its key are not
+//!   journalled, as the index does not know it.
 //! - Numbers of a run are greater than those of all earlier runs: the upper bits count the starts.
 //!
 //! # Proof
@@ -47,6 +51,7 @@ mod index;
 mod journal;
 mod load;
 mod look;
+mod purges;
 mod scan;
 mod superblock;
 mod types;
@@ -59,5 +64,5 @@ pub use journal::{Journalled, Purge};
 pub use load::Loaded;
 pub use look::{Look, LookedSegment, Start, empty, means};
 pub use scan::{Entry, Scanned, scan};
-pub use types::{Figures, LEAST, MOST, Ms, Options, PutError, ReadError, Record};
+pub use types::{Figures, LEAST, MOST, Ms, Options, PutError, ReadError, Record, is_full};
 pub use writer::Writer;

@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::disk::{Disk, FoundPurges, Segment, file_name, serial_of};
+use crate::disk::{Disk, Segment, file_name, serial_of};
 use crate::files::{Files, Storage, existing};
 use crate::format::{Home, Listed, seal, seconds};
 use crate::index::{Entry, Place};
+use crate::purges::FoundPurges;
 use crate::scan;
 use crate::types::Ms;
 use crate::writer::Writer;
@@ -24,6 +25,8 @@ pub struct Loaded {
     pub removed: u64,
     /// Segments that could not be read. Their files stay for a later start.
     pub unread: u64,
+    /// It was stopped before its end ([`Disk::stop_loading`]).
+    pub stopped: bool,
 }
 
 impl<F: Files> Disk<F> {
@@ -46,6 +49,10 @@ impl<F: Files> Disk<F> {
         let serials: BTreeSet<u64> = names.iter().filter_map(|name| serial_of(name)).collect();
         let mut loaded = Loaded::default();
         for serial in serials.into_iter().rev().filter(|serial| *serial < before) {
+            if self.stopping.load(Ordering::SeqCst) {
+                // The index stays as one that is being filled: it does not know all there is.
+                return Loaded { stopped: true, ..loaded };
+            }
             match self.load_segment(serial) {
                 Ok(Some(entries)) => {
                     loaded.entries += entries;
@@ -74,6 +81,11 @@ impl<F: Files> Disk<F> {
         self.loading.store(false, Ordering::SeqCst);
         *self.found.lock() = FoundPurges::default();
         loaded
+    }
+
+    /// Ends [`Disk::load`] after the segment that is being loaded: the disk is about to be closed.
+    pub fn stop_loading(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
     }
 
     /// The entries found in a segment; `None`: it is of no use.

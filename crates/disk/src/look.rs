@@ -117,7 +117,9 @@ pub fn means(purge: &Purge, entry: &Entry) -> Option<bool> {
     let older = entry.ticket < purge.number;
     match purge.kind {
         crate::journal::EVERYTHING => Some(older),
-        crate::journal::KEY => Some(older && purge.what == entry.hash.to_le_bytes()),
+        crate::journal::KEY | crate::journal::KEYS => {
+            Some(purge.keys().any(|(hash, number)| hash == entry.hash && entry.ticket < number))
+        }
         _ => None,
     }
 }

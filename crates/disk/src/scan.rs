@@ -4,7 +4,7 @@ use std::io;
 
 use crate::files::Storage;
 use crate::format::{Footer, FrameHead, Home, LISTED, Listed, UNIT};
-use crate::types::Ms;
+use crate::types::{LONGEST_SEGMENT, Ms};
 
 /// Bytes read at once while frames are scanned.
 const WINDOW: usize = 256 << 10;
@@ -73,6 +73,10 @@ pub(crate) fn find<S: Storage>(file: &S, home: Home) -> io::Result<Option<Found>
         return Ok(None);
     }
     let length = file.length()?;
+    // The memory that is taken for it is bounded by this, whatever the file says of itself.
+    if length > LONGEST_SEGMENT {
+        return Ok(None);
+    }
     if let Some((entries, end)) = summary(file, home, length)? {
         return Ok(Some(Found { entries, sealed: true, end }));
     }
@@ -81,7 +85,7 @@ pub(crate) fn find<S: Storage>(file: &S, home: Home) -> io::Result<Option<Found>
 }
 
 /// The entries of the summary, and where it begins.
-pub(crate) fn summary<S: Storage>(
+fn summary<S: Storage>(
     file: &S,
     home: Home,
     length: u64,

@@ -20,12 +20,14 @@ pub struct Options {
 pub const LEAST: u64 = 16 << 20;
 /// Largest disk, in bytes: half the segments that the index can tell apart.
 pub const MOST: u64 = 2 << 40;
+/// Longest segment, in bytes.
+pub(crate) const LONGEST_SEGMENT: u64 = 64 << 20;
 
 impl Options {
     /// Bytes of a segment: enough segments for eviction to choose, large enough for large pages.
     pub fn segment(&self) -> u64 {
         let part = (self.size / 128).max(1);
-        (1 << part.ilog2()).clamp(1 << 20, 64 << 20)
+        (1 << part.ilog2()).clamp(1 << 20, LONGEST_SEGMENT)
     }
 
     /// Most segments: each is an open file. Small ones, of many starts, are evicted beyond that.
@@ -37,6 +39,11 @@ impl Options {
     pub fn most(&self) -> u64 {
         self.segment() - self.segment() / 16
     }
+}
+
+/// Whether an error says that the file system has no room, or the user has used up its quota.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Why a record was not taken.
@@ -66,7 +73,8 @@ pub enum ReadError {
     /// The bytes there are not the record of this key: damaged, or of another key with the same
     /// hash. The entry is gone from the index.
     Damaged,
-    /// The device failed. The entry is gone from the index: the place may be bad for good.
+    /// The device failed. The entry is gone from the index, here and for a start: the place may be
+    /// bad for good.
     Io(io::Error),
 }
 

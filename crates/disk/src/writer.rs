@@ -10,7 +10,7 @@ use crate::files::{Files, Storage};
 use crate::filter::Filter;
 use crate::format::{FrameHead, Home, LISTED, Listed, UNIT, key_hash, seal, seconds, whole};
 use crate::index::{Entered, Entry, Place};
-use crate::types::{Ms, PutError};
+use crate::types::{Ms, PutError, is_full};
 
 /// Bytes of the buffer at which it is written.
 const BUFFER: usize = 1 << 20;
@@ -208,7 +208,7 @@ impl<F: Files> Writer<F> {
             return Ok(());
         }
         if let Err(error) = open.segment.file.write_full(&open.buffer, open.at) {
-            self.abandon();
+            self.give_up(&error);
             return Err(error);
         }
         self.disk.counters.written.fetch_add(open.buffer.len() as u64, Ordering::Relaxed);
@@ -221,11 +221,19 @@ impl<F: Files> Writer<F> {
         Ok(())
     }
 
-    /// Gives up the open segment; what was entered from it stays.
-    fn abandon(&mut self) {
+    /// Gives up the open segment after an error; what was entered from it stays. The records in the
+    /// buffer may be in the file all the same: it is cut, and they are purged, since nobody tells
+    /// the disk of newer ones of their keys. The room that the segment does not use is given back.
+    fn give_up(&mut self, error: &io::Error) {
         let Some(open) = self.open.take() else { return };
+        let disk = &self.disk;
         for lost in &open.unentered {
-            self.disk.index.withdraw(lost.hash, lost.ticket);
+            disk.index.withdraw(lost.hash, lost.ticket);
+            disk.journal.add_key(lost.hash, true, || disk.next_ticket());
+        }
+        disk.cramped.fetch_or(is_full(error), Ordering::SeqCst);
+        if open.segment.file.set_length(open.at).is_ok() {
+            open.segment.length.store(open.at, Ordering::Relaxed);
         }
         open.segment.closed.store(true, Ordering::Relaxed);
     }
@@ -235,6 +243,7 @@ impl<F: Files> Writer<F> {
     /// # Errors
     /// As [`Writer::flush`].
     pub fn tick(&mut self, now: Ms) -> io::Result<()> {
+        self.relieve(now)?;
         let Some(open) = &self.open else { return Ok(()) };
         if !open.buffer.is_empty() && now >= open.since.saturating_add(WAIT) {
             self.flush(now)?;
@@ -243,7 +252,7 @@ impl<F: Files> Writer<F> {
         if open.unsynced.is_some_and(|since| now >= since.saturating_add(SYNC)) {
             open.unsynced = None;
             if let Err(error) = open.segment.file.sync() {
-                self.abandon();
+                self.give_up(&error);
                 return Err(error);
             }
         }
@@ -275,8 +284,13 @@ impl<F: Files> Writer<F> {
         open.entries.iter().for_each(|entry| filter.add(entry.hash));
         *segment.filter.write() = filter;
         self.records = open.entries.len() + open.entries.len() / 8 + 8;
-        self.abandon();
-        sealed?;
+        if let Err(error) = sealed {
+            // Without a summary, its frames are scanned at the next start.
+            self.give_up(&error);
+            return Err(error);
+        }
+        segment.closed.store(true, Ordering::Relaxed);
+        self.open = None;
         self.disk.counters.written.fetch_add(end.len() as u64, Ordering::Relaxed);
         segment.length.store(length, Ordering::Relaxed);
         Ok(())
@@ -308,7 +322,7 @@ impl<F: Files> Writer<F> {
             match self.create(&name, home) {
                 Ok(file) => break file,
                 // Others took room of the file system: older segments make place for this one.
-                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                Err(error) if is_full(&error) => {
                     self.make_way(error, now)?;
                 }
                 Err(error) => return Err(error.into()),

@@ -108,15 +108,12 @@ impl World {
     fn purge(&mut self, disk: &Disk<Sim>) {
         if self.rng.random() {
             let key = key(self.rng.random_range(0..KEYS));
-            let (_, number) = disk.purge_key(&key);
+            let found = disk.take_out(&key);
+            let (_, number) = disk.purge_key(&key, found);
             let of_key = self.versions.entry(key).or_default();
             for version in of_key {
                 version.forgotten = true;
-                match number {
-                    Some(number) => version.waits = version.waits.or(Some(number)),
-                    // Nothing can bring it back, so the disk says.
-                    None => version.purged = true,
-                }
+                version.waits = version.waits.or(Some(number));
             }
         } else {
             let tag = self.rng.random_range(0..4);

@@ -83,7 +83,7 @@ proptest! {
                     unsure.insert(key);
                 }
                 Op::Purge(key) => {
-                    let (there, _) = disk.purge_key(&[key]);
+                    let (there, _) = disk.purge_key(&[key], false);
                     prop_assert!(unsure.contains(&key) || there == model.contains_key(&key));
                     disk.write_purges().unwrap();
                     model.remove(&key);
@@ -252,7 +252,7 @@ fn a_real_directory_has_one_owner_and_private_files() {
     assert!(disk.register(b"k", disk.ticket()));
     writer.put(b"k", &[b"value"], disk.ticket(), None, NOW).unwrap();
     writer.close(NOW).unwrap();
-    disk.purge_key(b"other");
+    disk.purge_key(b"other", false);
     drop(writer);
     drop(disk);
     for file in std::fs::read_dir(&path).unwrap() {
@@ -264,4 +264,65 @@ fn a_real_directory_has_one_owner_and_private_files() {
     assert_eq!(disk.load(writer.first(), NOW).entries, 1);
     let reading = disk.find(b"k", NOW).unwrap();
     assert_eq!(disk.read(&reading, b"k").unwrap().bytes(), b"value");
+}
+
+/// A directory that others can change is not believed: its files say who is served which page.
+#[test]
+fn what_others_put_there_is_not_used() {
+    use larder_disk::{Directory, Files};
+    use std::os::unix::fs::{chown, lchown, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (path, aside) = (dir.path().join("disk"), dir.path().join("aside"));
+    let kind = |result: std::io::Result<Directory>| result.unwrap_err().kind();
+    let denied = std::io::ErrorKind::PermissionDenied;
+    std::fs::write(&aside, "a file of somebody").unwrap();
+    let files = Directory::take(&path).unwrap();
+    symlink(&aside, path.join("superblock")).unwrap();
+    assert!(files.open("superblock").is_err(), "reached by a link");
+    let options = Options { size: 16 << 20, write_limit: 0, random: 1 };
+    assert!(Disk::open(files, options).is_err());
+    assert_eq!(std::fs::read(&aside).unwrap(), b"a file of somebody");
+    std::fs::remove_file(path.join("superblock")).unwrap();
+    // An operator may have a link to another device.
+    let link = dir.path().join("link");
+    symlink(&path, &link).unwrap();
+    drop(Directory::take(&link).unwrap());
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    lchown(&link, Some(1234), None).unwrap();
+    assert_eq!(kind(Directory::take(&link)), denied, "a link of another user");
+    std::fs::write(path.join("superblock"), "x").unwrap();
+    chown(path.join("superblock"), Some(1234), None).unwrap();
+    let files = Directory::take(&path).unwrap();
+    assert_eq!(files.open("superblock").unwrap_err().kind(), denied, "a file of another user");
+    drop(files);
+    chown(&path, Some(1234), None).unwrap();
+    assert_eq!(kind(Directory::take(&path)), denied, "a directory of another user");
+    Directory::take_any(&path).unwrap();
+}
+
+/// The memory for a segment is bounded, whatever its file says of itself.
+#[test]
+fn a_file_longer_than_any_segment_is_none() {
+    use larder_disk::{Directory, Files};
+    let dir = tempfile::tempdir().unwrap();
+    let files = Directory::take(&dir.path().join("disk")).unwrap();
+    let options = Options { size: 16 << 20, write_limit: 0, random: 1 };
+    let disk = Arc::new(Disk::open(files, options.clone()).unwrap().0);
+    let mut writer = disk.writer().unwrap();
+    disk.load(writer.first(), NOW);
+    assert!(disk.register(b"k", disk.ticket()));
+    writer.put(b"k", &[b"value"], disk.ticket(), None, NOW).unwrap();
+    writer.close(NOW).unwrap();
+    drop((writer, disk));
+    let files = Directory::take(&dir.path().join("disk")).unwrap();
+    let name = files.list().unwrap().into_iter().find(|name| name.ends_with(".segment")).unwrap();
+    let file = files.open(&name).unwrap();
+    file.set_len(1 << 40).unwrap();
+    assert_eq!(larder_disk::scan(&file, 1, 1).unwrap(), None);
+    let disk = Arc::new(Disk::open(files, options).unwrap().0);
+    let writer = disk.writer().unwrap();
+    let loaded = disk.load(writer.first(), NOW);
+    assert_eq!((loaded.entries, loaded.removed), (0, 1));
 }

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Faults, Sim};
-use larder_disk::{Disk, Files, Loaded, Options, PutError, ReadError, Writer};
+use larder_disk::{Disk, Files, Loaded, Options, PutError, ReadError, Writer, is_full};
 use std::io;
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ fn a_start_that_cannot_read_removes_nothing() {
         disk.settle(NOW + minutes * 100_000);
     }
     assert_eq!(disk.needless(), 0);
-    assert!(disk.purge_key(b"a").1.is_some());
-    disk.write_purges().unwrap();
+    disk.purge_key(b"a", false);
+    assert_eq!(disk.write_purges().unwrap().written, 1);
     let files = files.next_life(false);
     files.faults(Faults::default());
     let (disk, _, loaded) = open(&files, SIZE, NOW);
@@ -114,7 +114,14 @@ fn a_record_that_cannot_be_read_is_asked_for_once() {
     let reading = disk.find(b"a", NOW).unwrap();
     assert!(matches!(disk.read(&reading, b"a"), Err(ReadError::Io(_))));
     assert!(!disk.has(b"a"));
-    assert!(disk.purge_key(b"a").1.is_some(), "a start may be able to read it");
+    // A start may be able to read it, and does not: memory may get a newer record, of which
+    // nobody could tell the disk any more.
+    assert!(!disk.forget(b"a"));
+    assert_eq!(disk.write_purges().unwrap().written, 1);
+    let files = files.next_life(false);
+    files.faults(Faults::default());
+    let (disk, ..) = open(&files, SIZE, NOW);
+    assert_eq!(get(&disk, b"a", NOW), None);
 }
 
 #[test]
@@ -151,7 +158,7 @@ fn an_older_record_does_not_come_back_when_the_newer_one_expires() {
     assert_eq!(get(&disk, b"b", later), Some(b"1".to_vec()));
 }
 
-/// Many replacements: of the purges that wait, none makes place for them.
+/// Many replacements between two writes of the journal: all are kept, in place of nothing.
 #[test]
 fn replacements_never_stand_for_everything() {
     let files = Sim::new(1, u64::MAX);
@@ -164,8 +171,62 @@ fn replacements_never_stand_for_everything() {
     }
     writer.close(NOW).unwrap();
     disk.write_purges().unwrap();
-    let (disk, ..) = open(&files.next_life(false), 64 << 20, NOW);
+    let files = files.next_life(false);
+    let (disk, ..) = open(&files, 64 << 20, NOW);
+    assert_eq!(disk.figures().entries, 1);
     assert_eq!(get(&disk, b"kept", NOW), Some(b"1".to_vec()));
+    // The journal is full, and written anew: it has the keys still.
+    for n in 0..20_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+        if n % 100 == 0 {
+            disk.write_purges().unwrap();
+        }
+    }
+    let (disk, ..) = open(&files.next_life(false), 64 << 20, NOW);
+    assert!(!disk.has(&7u32.to_le_bytes()) && !disk.has(&29_999u32.to_le_bytes()));
+}
+
+/// With more keys than the journal has room for, their purges stand for everything.
+#[test]
+fn replacements_beyond_all_room_stand_for_older_records() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for n in 0..20_000u32 {
+        put(&disk, &mut writer, &n.to_le_bytes(), b"1", None).unwrap();
+        assert!(disk.forget(&n.to_le_bytes()));
+    }
+    put(&disk, &mut writer, b"newer", b"1", None).unwrap();
+    writer.close(NOW).unwrap();
+    disk.write_purges().unwrap();
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert_eq!(disk.figures().entries, 1);
+    assert!(disk.has(b"newer"));
+}
+
+/// A purge of a key costs the same however many segments there are: they are looked at when the
+/// journal is written. Those of keys that no segment has are not written, and push out nothing.
+#[test]
+fn purges_of_keys_that_are_not_on_disk_write_nothing() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"a", b"1", None).unwrap();
+    put(&disk, &mut writer, b"kept", b"1", None).unwrap();
+    writer.close(NOW).unwrap();
+    let mut last = 0;
+    for n in 0..10_000u32 {
+        let found = disk.take_out(&n.to_be_bytes());
+        last = disk.purge_key(&n.to_be_bytes(), found).1;
+    }
+    let journalled = disk.write_purges().unwrap();
+    assert!(journalled.written < 50, "{journalled:?}");
+    assert_eq!(journalled.durable, last);
+    // One that is forgotten already is on the disk as long as its bytes are.
+    assert!(disk.forget(b"a"));
+    disk.write_purges().unwrap();
+    disk.purge_key(b"a", false);
+    assert_eq!(disk.write_purges().unwrap().written, 1);
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert!(disk.has(b"kept") && !disk.has(b"a"));
 }
 
 #[test]
@@ -180,6 +241,117 @@ fn a_full_file_system_costs_old_segments() {
     let figures = disk.figures();
     assert!(figures.used <= SIZE / 2 && figures.entries > 30, "{figures:?}");
     assert_eq!(get(&disk, &399u32.to_le_bytes(), NOW), Some(value));
+}
+
+/// A reader has a record; memory gets a newer one, or a purge comes, before it has stored it.
+#[test]
+fn a_reader_can_tell_that_its_record_was_forgotten_meanwhile() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for key in [b"replaced", b"purged..", b"both....", b"kept...."] {
+        put(&disk, &mut writer, key, b"1", None).unwrap();
+    }
+    writer.flush(NOW).unwrap();
+    let reading = |key: &[u8]| {
+        let reading = disk.find(key, NOW).unwrap();
+        disk.read(&reading, key).unwrap();
+        reading
+    };
+    let readings = [b"replaced", b"purged..", b"both....", b"kept...."].map(|key| reading(key));
+    assert!(readings.iter().all(|reading| disk.still(reading)));
+    disk.forget(b"replaced");
+    disk.take_out(b"purged..");
+    disk.forget(b"both....");
+    put(&disk, &mut writer, b"both....", b"2", None).unwrap();
+    writer.flush(NOW).unwrap();
+    assert_eq!(readings.map(|reading| disk.still(&reading)), [false, false, false, true]);
+}
+
+/// The records of a buffer that could not be written may be in the file: newer ones of their keys
+/// are not known to the index, and they must not come back.
+#[test]
+fn records_of_a_buffer_that_failed_do_not_come_back() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    put(&disk, &mut writer, b"kept", b"1", None).unwrap();
+    writer.flush(NOW).unwrap();
+    let mut round = 0u32;
+    // Half of the writes that fail have been done all the same.
+    for _ in 0..20 {
+        files.faults(Faults { write: 1000, ..Faults::default() });
+        round += 1;
+        if put(&disk, &mut writer, &round.to_le_bytes(), b"old", None).is_ok() {
+            assert!(writer.flush(NOW).is_err());
+        }
+        files.faults(Faults::default());
+        assert!(!disk.forget(&round.to_le_bytes()));
+        put(&disk, &mut writer, b"between", b"1", None).unwrap();
+        writer.flush(NOW).unwrap();
+        disk.forget(b"between");
+    }
+    disk.write_purges().unwrap();
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert!((1..=round).all(|n| !disk.has(&n.to_le_bytes())));
+    assert_eq!(get(&disk, b"kept", NOW), Some(b"1".to_vec()));
+}
+
+/// A file system that reserves nothing, and that others fill.
+#[test]
+fn a_full_file_system_stops_writes_until_there_is_room() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    let value = vec![7; 100_000];
+    for n in 0..80u32 {
+        put(&disk, &mut writer, &n.to_le_bytes(), &value, None).unwrap();
+    }
+    writer.close(NOW).unwrap();
+    // The journal is full, and has to be written anew.
+    for n in 0..3_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+    }
+    disk.write_purges().unwrap();
+    let segments = disk.figures().segments;
+    files.room(files.used());
+    for n in 0..3_000u32 {
+        disk.purge(2, &n.to_le_bytes());
+    }
+    let last = disk.purge(2, b"last");
+    let (error, emptied) = disk.write_purges().unwrap_err();
+    assert!(is_full(&error) && emptied, "{error}");
+    // A segment makes room for it.
+    writer.tick(NOW).unwrap();
+    assert_eq!(disk.figures().segments, segments - 1);
+    assert_eq!(disk.write_purges().unwrap().durable, last);
+    assert!(disk.figures().entries > 30);
+    let (_, purges) = Disk::open(files.next_life(false), options(SIZE)).unwrap();
+    assert_eq!(purges.last().map(|purge| purge.number), Some(last));
+}
+
+#[test]
+fn a_quota_is_a_full_file_system() {
+    for error in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
+        assert!(is_full(&error.into()));
+    }
+    assert!(!is_full(&rustix::io::Errno::IO.into()));
+}
+
+#[test]
+fn loading_can_be_stopped() {
+    let files = Sim::new(1, u64::MAX);
+    let (disk, mut writer, _) = open(&files, SIZE, NOW);
+    for n in 0..5u8 {
+        put(&disk, &mut writer, &[n], b"1", None).unwrap();
+        writer.close(NOW).unwrap();
+    }
+    let (disk, writer) = try_open(&files.next_life(false), SIZE).unwrap();
+    disk.stop_loading();
+    let loaded = disk.load(writer.first(), NOW);
+    assert!(loaded.stopped && loaded.segments == 0);
+    // Keys that are not in the index are purged durably all the same.
+    disk.purge_key(&[1], false);
+    assert_eq!(disk.write_purges().unwrap().written, 1);
+    let (disk, ..) = open(&files.next_life(false), SIZE, NOW);
+    assert_eq!((disk.figures().entries, disk.has(&[1])), (4, false));
 }
 
 #[test]

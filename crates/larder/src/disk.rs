@@ -207,7 +207,7 @@ fn empty(directory: &Path) -> Result<(), String> {
     let path = directory.display();
     // Not made where there is none.
     Directory::look(directory).map_err(|error| format!("{path}: {error}"))?;
-    let files = Directory::take(directory).map_err(|error| match error.kind() {
+    let files = Directory::take_any(directory).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => format!("{path}: a Larder uses it: stop it first"),
         _ => format!("{path}: {error}"),
     })?;

@@ -42,7 +42,7 @@ use crate::{
     app::Apps,
     clock::{Clock, Ms},
     counters::Counters,
-    disk::Tier,
+    disk::{Missed, Tier, fingerprint},
     measure::{Parts, Registry},
     memcache,
     net::{
@@ -182,7 +182,8 @@ impl Server {
         let (store, notes) = open_store(&settings, memory, notes)?;
         let (clock, workers) = (Clock::start(), settings.threads.max(1));
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
-        let faces = Faces::new(&settings, store, clock, workers, &logger, tracing)?;
+        let missed = notes.missed.clone();
+        let faces = Faces::new(&settings, store, (clock, workers), &logger, tracing, missed)?;
         let apps = Arc::<Apps>::default();
         let wanted_admin = wanted_admin(&settings);
         let registry = Registry::new(Parts {
@@ -394,14 +395,17 @@ impl Faces {
     fn new(
         settings: &Settings,
         store: &'static Store,
-        clock: Clock,
-        workers: usize,
+        (clock, workers): (Clock, usize),
         logger: &Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
+        missed: Missed,
     ) -> io::Result<Faces> {
         let disk = settings.disk.clone().filter(|_| settings.serves_pages());
-        let disk =
-            disk.map(|settings| Tier::start(settings, store, clock, random())).transpose()?;
+        let start = |disk| {
+            let sites = fingerprint(settings);
+            Tier::start(disk, store, (clock, random()), sites, missed)
+        };
+        let disk = disk.map(start).transpose()?;
         let remote = settings
             .remote
             .clone()

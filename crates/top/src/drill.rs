@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use larder_metrics::{Advice, App as Application, Histogram, Http, Origin, Snapshot};
+use larder_metrics::{Advice, App as Application, Disk, Histogram, Http, Origin, Snapshot};
 use ratatui::text::Line;
 
 use crate::{
@@ -139,6 +139,7 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
             count(space.evictions as f64)
         ));
     }
+    disk(page, snapshot);
     remote(page, snapshot);
     hottest(page, sample);
 }
@@ -281,6 +282,39 @@ fn app_state(app: &Application) -> &'static str {
     }
 }
 
+fn disk(page: &mut Page<'_>, snapshot: &Snapshot) {
+    let Some(disk) = &snapshot.disk else { return };
+    page.head("DISK (since its start)    USED   SIZE  PAGES LOOKUPS  HIT % WRITTEN  AMPL.");
+    page.line(&format!(
+        "{:<23} {:>6} {:>6} {:>6} {:>7} {:>6} {:>7} {:>6}",
+        disk_state(disk),
+        text::bytes(disk.used as f64),
+        text::bytes(disk.size as f64),
+        count(disk.entries as f64),
+        count(disk.lookups as f64),
+        tenths(disk.hits as f64 * 100.0, disk.lookups),
+        text::bytes(disk.written as f64),
+        tenths(disk.written as f64, disk.accepted),
+    ));
+    if disk.reads.count() > 0 {
+        page.line(&quantiles(&disk.reads));
+    }
+}
+
+/// A ratio with one decimal; `-`: there is nothing to divide by.
+fn tenths(part: f64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}", part / whole as f64) }
+}
+
+/// Whether the disk is in use, and whether all that is on it is known yet.
+fn disk_state(disk: &Disk) -> &'static str {
+    match (disk.up, disk.load_ms) {
+        (0, _) => "off",
+        (_, 0) => "loading",
+        _ => "up",
+    }
+}
+
 fn remote(page: &mut Page<'_>, snapshot: &Snapshot) {
     let Some(remote) = &snapshot.remote else { return };
     page.head("REMOTE (since its start)  STATE   LOOKUPS  HITS TIMEOUTS ERRORS");
@@ -336,6 +370,16 @@ mod tests {
             let app = Application { failing, processes, waiting, ..Application::default() };
             assert_eq!(app_state(&app), expected);
         }
+    }
+
+    #[test]
+    fn a_disk_is_off_or_loading_or_up() {
+        for (up, load_ms, expected) in
+            [(0, 0, "off"), (0, 9, "off"), (1, 0, "loading"), (1, 9, "up")]
+        {
+            assert_eq!(disk_state(&Disk { up, load_ms, ..Disk::default() }), expected);
+        }
+        assert_eq!((tenths(125.0, 100), tenths(0.0, 0)), ("1.2".to_owned(), "-".to_owned()));
     }
 
     #[test]

@@ -3,5 +3,7 @@
 
 mod disk;
 mod disk_crash;
+mod disk_troubles;
 mod snapshot;
 mod upgrade;
+mod upgrade_disk;

@@ -448,23 +448,6 @@ fn memory_that_a_program_took_along_is_used_again() {
     assert_eq!(answer.split(|byte| *byte == b'\n').count(), 6, "both are there after it");
 }
 
-/// The disk that a new process gave back hears of no purge until a restart, so it is emptied: a
-/// page that was purged meanwhile once came back.
-#[test]
-fn a_disk_that_nobody_took_is_emptied() {
-    let origin = fresh();
-    let disk = "[disk]\npath = \"@DIR@/disk\"\nsize = \"64MiB\"\n";
-    let mut line = Line::start("", disk, &origin);
-    let program = line.script(RUNAWAY);
-    let superblock = line.larder.dir().join("disk/superblock");
-    wait_until("the disk to be open", || superblock.exists());
-    line.upgrade(&["--program", program.to_str().unwrap()]).unwrap_err();
-    wait_until("the disk to be emptied", || {
-        line.larder.stderr().contains("is empty, and not used")
-    });
-    assert!(!superblock.exists());
-}
-
 /// Clients of such an address once waited for ever: the new process had its socket, and nobody
 /// accepted.
 #[test]

@@ -166,6 +166,16 @@ impl Sim {
         self.0.lock().faults = faults;
     }
 
+    /// The device has so much room from now on, in bytes.
+    pub(crate) fn room(&self, bytes: u64) {
+        self.0.lock().room = bytes;
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used(&self) -> u64 {
+        self.0.lock().used()
+    }
+
     /// The directory as the next process finds it. `power`: the machine stopped, not only the
     /// process.
     pub(crate) fn next_life(&self, power: bool) -> Sim {

@@ -133,10 +133,11 @@ pub(super) fn publish(
 ) -> Result<bool, Refused> {
     let shared = http(app)?;
     let draft = draft(place, headers, ttl, tags, body, app.now())?;
-    if let Some(disk) = &shared.disk {
-        disk.published(&draft.key);
-    }
-    writer(app, shared).publish(&draft, body).map_err(|error| match error {
+    let keys = [draft.key.clone()];
+    let begun = shared.disk.as_ref().map(|disk| disk.publishing(&keys));
+    let published = writer(app, shared).publish(&draft, body);
+    drop(begun);
+    published.map_err(|error| match error {
         PutError::TooLarge => Refused::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",

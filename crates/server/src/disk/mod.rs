@@ -10,14 +10,16 @@
 //! | `writer.rs` | the thread that writes them, opens the disk, and tries again after failures |
 //! | `purges.rs` | purges: noted at once, durable by a thread of its own |
 //! | `purged.rs` | purges by what they mean: no record from before one is used |
+//! | `sites.rs` | the sites that purges of tags are of, known after a start |
 //! | `fleet.rs` | purges of other Larders that are carried out, known after a start |
 //! | `read.rs` | reading a record, with all checks before it is used |
+//! | `trouble.rs` | failures: told once, and when to try again |
 //! | `hottest.rs` | at a stop, what memory has that the disk has not |
 //! | `figures.rs` | counters and figures |
 //!
 //! Limits: [`queue::LONGEST`] pages on their way (further ones are dropped and counted),
 //! [`read::READS`] reads at once, [`read::LARGE`] of large records. A failure turns the tier off
-//! for [`writer::RETRY`]: requests go on without it.
+//! for [`writer::RETRY`]: requests go on without it. A full file system stops writes alone.
 
 mod figures;
 mod fleet;
@@ -26,6 +28,8 @@ mod purged;
 mod purges;
 mod queue;
 mod read;
+mod sites;
+mod trouble;
 mod writer;
 
 use std::{
@@ -33,7 +37,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread::JoinHandle,
     time::Duration,
@@ -45,8 +49,10 @@ use parking_lot::{Mutex, RwLock};
 
 pub(crate) use self::purges::Begun;
 pub(crate) use self::read::{Answer, DiskRecord};
+pub(crate) use self::sites::fingerprint;
 use self::{
     figures::Counters, purged::Purged, purges::Notices, queue::Item, queue::Queue, read::Reads,
+    sites::Sites, trouble::Trouble,
 };
 use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
 
@@ -75,6 +81,15 @@ pub(crate) enum Means<'p> {
     All,
 }
 
+/// Changes that the disk has to know of, from a time in which it was not open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// Something was purged: what the disk has may not be used.
+    pub(crate) purges: bool,
+    /// Hashes of keys of which memory got newer records.
+    pub(crate) replaced: Vec<u64>,
+}
+
 /// The tier, shared by all threads.
 pub(crate) struct Tier {
     settings: DiskSettings,
@@ -86,6 +101,12 @@ pub(crate) struct Tier {
     disk: RwLock<Option<Arc<Disk<Directory>>>>,
     /// It failed, and is not used for a while.
     off: AtomicBool,
+    /// It is full, and not written to for a while.
+    full: AtomicBool,
+    /// When to try again what failed.
+    retry_at: AtomicU64,
+    /// Failures that were told: bits of [`Trouble`].
+    troubles: AtomicU8,
     /// Something was purged while the disk was not open: what it has may not be used.
     missed: AtomicBool,
     /// Hashes of keys of which memory got newer records while the disk was not open.
@@ -95,6 +116,7 @@ pub(crate) struct Tier {
     queue: Queue,
     purged: Purged,
     executed: fleet::Executed,
+    sites: Sites,
     notices: Notices,
     reads: Reads,
     counters: Counters,
@@ -103,11 +125,14 @@ pub(crate) struct Tier {
 
 impl Tier {
     /// Opens the disk and starts its threads. A disk that cannot be opened is tried again later.
+    /// `sites`: see [`fingerprint`]. `missed`: what happened since another process closed the disk
+    /// whose memory this one has.
     pub(crate) fn start(
         settings: DiskSettings,
         store: &'static Store,
-        clock: Clock,
-        random: u64,
+        (clock, random): (Clock, u64),
+        sites: u64,
+        missed: Missed,
     ) -> io::Result<Arc<Tier>> {
         let tier = Arc::new(Tier {
             settings,
@@ -116,12 +141,16 @@ impl Tier {
             random,
             disk: RwLock::default(),
             off: AtomicBool::new(false),
-            missed: AtomicBool::new(false),
-            replaced: Mutex::default(),
+            full: AtomicBool::new(false),
+            retry_at: AtomicU64::new(0),
+            troubles: AtomicU8::new(0),
+            missed: AtomicBool::new(missed.purges),
+            replaced: Mutex::new(missed.replaced.into_iter().collect()),
             ending: AtomicBool::new(false),
             queue: Queue::default(),
             purged: Purged::default(),
             executed: fleet::Executed::default(),
+            sites: Sites::new(sites),
             notices: Notices::default(),
             reads: Reads::default(),
             counters: Counters::default(),
@@ -130,7 +159,7 @@ impl Tier {
         let opened = match tier.open() {
             Ok(opened) => Some(opened),
             Err(error) => {
-                tier.failed("cannot be opened", &error);
+                tier.failed(Trouble::Open, &error);
                 None
             }
         };
@@ -165,13 +194,19 @@ impl Tier {
         let (disk, purges) = Disk::open(files, options)?;
         let disk = Arc::new(disk);
         let writer = disk.writer()?;
+        let mut same_sites = false;
         for purge in &purges {
             match purge.kind {
                 fleet::FLEET => self.executed.found(purge),
-                _ => self.purged.found(purge),
+                sites::SITES => same_sites = self.sites.are_those(purge),
+                _ => self.purged.found(purge, same_sites),
             }
         }
         *self.disk.write() = Some(disk.clone());
+        if !same_sites {
+            self.sites.forgotten();
+        }
+        self.note_sites();
         for hash in std::mem::take(&mut *self.replaced.lock()) {
             disk.forget_hashed(hash);
         }
@@ -202,34 +237,19 @@ impl Tier {
         if self.off.load(Ordering::Relaxed) { None } else { self.disk() }
     }
 
-    /// Turns the tier off for a while.
-    fn failed(&self, what: &str, error: &io::Error) {
-        self.counters.failures.one();
-        if self.off.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let path = self.settings.path.display();
-        let hint = match error.kind() {
-            io::ErrorKind::WouldBlock => "; another Larder uses it: give each its own directory",
-            io::ErrorKind::StorageFull => "; free some of it, or lower disk.size",
-            io::ErrorKind::PermissionDenied => "; give it to the user that Larder runs as",
-            _ => "",
-        };
-        let seconds = writer::RETRY.as_secs();
-        eprintln!(
-            "larder: the disk {path} {what}: {error}{hint}; pages are served without it, next try \
-             in {seconds} s"
-        );
+    /// The disk, if it is written to.
+    fn writable(&self) -> Option<Arc<Disk<Directory>>> {
+        if self.full.load(Ordering::Relaxed) { None } else { self.working() }
     }
 
     /// The ticket of records that are in memory now.
     fn ticket(&self) -> u64 {
-        self.working().map_or(0, |disk| disk.ticket())
+        self.writable().map_or(0, |disk| disk.ticket())
     }
 
     /// Takes a page that was evicted.
     fn offer(&self, entry: Entry<'static>, ticket: u64) {
-        let Some(disk) = self.working().filter(|_| ticket > 0) else { return };
+        let Some(disk) = self.writable().filter(|_| ticket > 0) else { return };
         if !disk.register(entry.key(), ticket) {
             return;
         }
@@ -244,7 +264,7 @@ impl Tier {
 
     /// Writes the page under a key that memory has now, whether it is asked for again or not.
     pub(crate) fn keep(&self, key: &[u8]) {
-        if self.working().is_some() && !self.queue.push(&mut Some(Item::Key(key.into()))) {
+        if self.writable().is_some() && !self.queue.push(&mut Some(Item::Key(key.into()))) {
             self.counters.dropped.one();
         }
     }
@@ -267,22 +287,35 @@ impl Tier {
         disk.forget(key)
     }
 
-    /// A page was put over what is there, which no restart may bring back.
-    pub(crate) fn published(&self, key: &[u8]) {
-        drop(self.begin(Means::Keys(&[key.to_vec()]), self.clock.now()));
+    /// A page is put over what is there, which no restart may bring back. The result is to be
+    /// dropped once it is in memory: until then, the page before it may leave memory for the disk.
+    pub(crate) fn publishing<'t>(&'t self, key: &'t [Vec<u8>]) -> Begun<'t> {
+        self.begin(Means::Keys(key), self.clock.now())
     }
 
     /// Gives the directory up, for another process. Reads under way come to their end first, or
-    /// have a second for it.
+    /// have a second for it. Changes from now on are kept ([`Tier::missed`]).
     pub(crate) fn release(&self) {
         self.off.store(true, Ordering::SeqCst);
-        let disk = self.disk.write().take();
+        let Some(disk) = self.disk.write().take() else { return };
         for _ in 0..CLOSE {
-            if disk.as_ref().is_none_or(|disk| Arc::strong_count(disk) == 1) {
-                return;
+            if Arc::strong_count(&disk) == 1 {
+                break;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        // The thread that writes them has ended before the last ones came. A device that does not
+        // answer others is not waited for.
+        let answers = Arc::strong_count(&disk) == 1;
+        if disk.has_purges() && !(answers && disk.write_purges().is_ok()) {
+            self.missed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Changes since the disk was given up, or while it could not be opened.
+    pub(crate) fn missed(&self) -> Missed {
+        let replaced = self.replaced.lock().iter().copied().collect();
+        Missed { purges: self.missed.load(Ordering::SeqCst), replaced }
     }
 
     /// A disk that was given up for another process, which has ended: it is not used until a
@@ -315,6 +348,9 @@ impl Tier {
     pub(crate) fn end(&self, patience: Duration) {
         self.queue.end(self.clock.now() + patience.as_millis() as u64);
         self.ending.store(true, Ordering::SeqCst);
+        if let Some(disk) = self.disk() {
+            disk.stop_loading();
+        }
         self.notices.end();
         let threads = std::mem::take(&mut *self.threads.lock());
         let mut left = patience + SEALING;

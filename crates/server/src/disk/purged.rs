@@ -4,8 +4,15 @@
 //!
 //! There are limits: [`TAGS`], [`PREFIXES`], [`BANS`]. Beyond one, the oldest purges stand for
 //! everything from before them.
+//!
+//! Tags belong to a site, and a page on the disk does not say which site stored it: the site that
+//! has its URL now is taken for it. A purge of a tag from before the sites changed
+//! ([`Purged::sites_changed`]) therefore means pages with the tag of any site.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use larder_disk::Purge;
 use larder_proto::{
@@ -17,7 +24,7 @@ use parking_lot::Mutex;
 use super::Means;
 use crate::{clock::Ms, page::ban::Ban};
 
-/// Tags remembered, 16 bytes each.
+/// Tags remembered, 24 bytes each.
 const TAGS: usize = 262_144;
 /// Prefixes: each is compared with every record that is read.
 const PREFIXES: usize = 4096;
@@ -48,22 +55,56 @@ struct Prefix {
     number: u64,
 }
 
-struct Banned {
+/// An expression. It is compiled where that holds up nobody: neither under the lock nor, for those
+/// found at the start, before the server serves.
+struct Expression {
     text: Box<str>,
-    ban: Ban,
     at: Ms,
+    /// None: another version's, which may mean anything.
+    ban: OnceLock<Option<Ban>>,
+}
+
+impl Expression {
+    fn new(text: &str, at: Ms) -> Arc<Expression> {
+        Arc::new(Expression { text: text.into(), at, ban: OnceLock::new() })
+    }
+
+    fn compiled(&self) -> Option<&Ban> {
+        self.ban.get_or_init(|| Ban::parse(&self.text).ok()).as_ref()
+    }
+
+    fn means(&self, place: &KeyParts<'_>, page: &PageView<'_>) -> bool {
+        self.compiled().is_none_or(|ban| ban.means(place, page, self.at))
+    }
+}
+
+#[derive(Clone)]
+struct Banned {
+    expression: Arc<Expression>,
     number: u64,
+}
+
+/// A purge of a tag.
+struct Tagged {
+    number: u64,
+    /// The hash of the tag without its site.
+    plain: u64,
 }
 
 #[derive(Default)]
 struct Marks {
-    /// By the hash of a tag.
-    tags: HashMap<u64, u64>,
+    /// By the hash of a tag with its site.
+    tags: HashMap<u64, Tagged>,
+    /// Purges that mean pages of any site, by the hash of the tag without a site.
+    of_any_site: HashMap<u64, u64>,
+    /// Sites are changing: new purges mean pages of any site, too.
+    changing: bool,
     /// Tags of purges under way, and how many.
     open_tags: HashMap<u64, u32>,
     open_keys: Vec<Box<[u8]>>,
     prefixes: Vec<Prefix>,
-    bans: Vec<Banned>,
+    /// Shared with readers, who compare them without the lock.
+    bans: Arc<Vec<Banned>>,
     /// Purges of everything under way.
     open_all: u32,
     /// Records with a smaller ticket are not used.
@@ -76,6 +117,12 @@ pub(super) struct Purged(Mutex<Marks>);
 
 fn tag_hash(tag: &[u8]) -> u64 {
     rapidhash::v3::rapidhash_v3(tag)
+}
+
+/// The hash of a tag without its site ([`site_tag`](crate::page::tags::site_tag)).
+fn plain_hash(tag: &[u8]) -> u64 {
+    let own = tag.iter().position(|&byte| byte == 0).map_or(tag, |at| &tag[at + 1..]);
+    tag_hash(own)
 }
 
 /// The form of a purge in the journal.
@@ -115,6 +162,11 @@ fn decode(kind: u8, what: &[u8]) -> Option<(Means<'_>, Ms)> {
 impl Purged {
     /// A purge begins: until [`Purged::done`] it means every record.
     pub(super) fn begin(&self, means: &Means<'_>, at: Ms) {
+        if let Means::Ban(text) = means {
+            let expression = Expression::new(text, at);
+            expression.compiled();
+            return self.0.lock().ban(expression, OPEN);
+        }
         let mut marks = self.0.lock();
         match means {
             Means::Keys(keys) => {
@@ -154,9 +206,15 @@ impl Purged {
                 found.map(|at| marks.prefixes.swap_remove(at));
             }
             Means::Ban(text) => {
-                let open = |b: &Banned| b.number == OPEN && (&*b.text, b.at) == (*text, at);
+                let open = |b: &Banned| {
+                    b.number == OPEN && (&*b.expression.text, b.expression.at) == (*text, at)
+                };
                 let found = marks.bans.iter().position(open);
-                found.map(|at| marks.bans.swap_remove(at));
+                let open = found.map(|at| Arc::make_mut(&mut marks.bans).swap_remove(at));
+                if let (Some(open), Some(number)) = (open, number) {
+                    marks.ban(open.expression, number);
+                }
+                return;
             }
         }
         if let Some(number) = number {
@@ -164,13 +222,41 @@ impl Purged {
         }
     }
 
-    /// A purge of an earlier run.
-    pub(super) fn found(&self, purge: &Purge) {
+    /// A purge of an earlier run. `same_sites`: the sites were those of now.
+    pub(super) fn found(&self, purge: &Purge, same_sites: bool) {
         let mut marks = self.0.lock();
         match decode(purge.kind, &purge.what) {
+            Some((Means::Tag(tag), _)) if !same_sites => {
+                marks.mark_any_site(plain_hash(tag), purge.number);
+                marks.limit();
+            }
             Some((means, at)) => marks.mark(&means, at, purge.number),
             None => marks.floor = marks.floor.max(purge.number),
         }
+    }
+
+    /// Other sites have the pages from now on, or may have had them until now. `changing`: some
+    /// threads do not know of it yet.
+    pub(super) fn sites_changed(&self, changing: bool) {
+        let mut marks = self.0.lock();
+        marks.changing = changing;
+        for (_, tagged) in std::mem::take(&mut marks.tags) {
+            marks.mark_any_site(tagged.plain, tagged.number);
+        }
+        marks.limit();
+    }
+
+    /// Compiles the expressions found at the start, before a page is compared with them.
+    pub(super) fn compile(&self) {
+        let bans = self.0.lock().bans.clone();
+        for ban in &*bans {
+            ban.expression.compiled();
+        }
+    }
+
+    /// Whether a purge of this URL is under way.
+    pub(super) fn is_open(&self, primary: &[u8]) -> bool {
+        self.0.lock().open_keys.iter().any(|key| **key == *primary)
     }
 
     /// Purges up to this number mean nothing any more.
@@ -180,9 +266,12 @@ impl Purged {
             return;
         }
         marks.floor = needless;
-        marks.tags.retain(|_, number| *number > needless);
+        marks.tags.retain(|_, tagged| tagged.number > needless);
+        marks.of_any_site.retain(|_, number| *number > needless);
         marks.prefixes.retain(|prefix| prefix.number > needless);
-        marks.bans.retain(|ban| ban.number > needless);
+        if marks.bans.iter().any(|ban| ban.number <= needless) {
+            Arc::make_mut(&mut marks.bans).retain(|ban| ban.number > needless);
+        }
     }
 
     /// Whether a record was purged since it left memory.
@@ -198,7 +287,10 @@ impl Purged {
         }
         let tagged = |tag: &Vec<u8>| {
             let hash = tag_hash(tag);
-            marks.open_tags.contains_key(&hash) || marks.tags.get(&hash).copied().is_some_and(older)
+            let any_site = || marks.of_any_site.get(&plain_hash(tag)).copied();
+            marks.open_tags.contains_key(&hash)
+                || marks.tags.get(&hash).is_some_and(|tagged| older(tagged.number))
+                || (!marks.of_any_site.is_empty() && any_site().is_some_and(older))
         };
         if record.tags.iter().any(tagged) {
             return true;
@@ -211,9 +303,13 @@ impl Purged {
             (place.host, place.port) == (&*prefix.host, prefix.port)
                 && place.path_and_query.starts_with(&prefix.path)
         };
-        let means = |ban: &Banned, place: &KeyParts<'_>| ban.ban.means(place, record.page, ban.at);
-        marks.prefixes.iter().any(|prefix| older(prefix.number) && below(prefix))
-            || marks.bans.iter().any(|ban| older(ban.number) && means(ban, &place))
+        if marks.prefixes.iter().any(|prefix| older(prefix.number) && below(prefix)) {
+            return true;
+        }
+        let bans = marks.bans.clone();
+        drop(marks);
+        let means = |ban: &Banned| ban.expression.means(&place, record.page);
+        bans.iter().any(|ban| older(ban.number) && means(ban))
     }
 }
 
@@ -228,8 +324,12 @@ impl Marks {
             Means::Keys(_) => {}
             Means::All => self.floor = self.floor.max(number),
             Means::Tag(tag) => {
-                let latest = self.tags.entry(tag_hash(tag)).or_default();
-                *latest = number.max(*latest);
+                let (hash, plain) = (tag_hash(tag), plain_hash(tag));
+                let latest = self.tags.entry(hash).or_insert(Tagged { number, plain });
+                latest.number = number.max(latest.number);
+                if self.changing {
+                    self.mark_any_site(plain, number);
+                }
             }
             Means::Prefix(host, port, path) => {
                 let same = |p: &Prefix| (&*p.host, p.port, &*p.path) == (*host, *port, *path);
@@ -237,24 +337,31 @@ impl Marks {
                 let (host, path) = ((*host).into(), (*path).into());
                 self.prefixes.push(Prefix { host, port: *port, path, number });
             }
-            Means::Ban(text) => match Ban::parse(text) {
-                // The same expression later means all that it meant before: but for ages.
-                Ok(ban) => self.bans.push(Banned { text: (*text).into(), ban, at, number }),
-                // Another version's: it may mean anything.
-                Err(_) if number != OPEN => self.floor = self.floor.max(number),
-                Err(_) => {}
-            },
+            // The same expression later means all that it meant before: but for ages.
+            Means::Ban(text) => self.ban(Expression::new(text, at), number),
         }
         self.limit();
     }
 
+    fn ban(&mut self, expression: Arc<Expression>, number: u64) {
+        Arc::make_mut(&mut self.bans).push(Banned { expression, number });
+        self.limit();
+    }
+
+    fn mark_any_site(&mut self, plain: u64, number: u64) {
+        let latest = self.of_any_site.entry(plain).or_default();
+        *latest = number.max(*latest);
+    }
+
     fn limit(&mut self) {
-        if self.tags.len() > TAGS {
-            let mut numbers: Vec<u64> = self.tags.values().copied().collect();
+        if self.tags.len() + self.of_any_site.len() > TAGS {
+            let own = self.tags.values().map(|tagged| tagged.number);
+            let mut numbers: Vec<u64> = own.chain(self.of_any_site.values().copied()).collect();
             let (_, middle, _) = numbers.select_nth_unstable(TAGS / 2);
             let middle = *middle;
             self.floor = self.floor.max(middle);
-            self.tags.retain(|_, number| *number > middle);
+            self.tags.retain(|_, tagged| tagged.number > middle);
+            self.of_any_site.retain(|_, number| *number > middle);
         }
         if self.prefixes.len() > PREFIXES
             && let Some(oldest) = oldest(self.prefixes.iter().map(|p| p.number))
@@ -266,7 +373,7 @@ impl Marks {
             && let Some(oldest) = oldest(self.bans.iter().map(|b| b.number))
         {
             self.floor = self.floor.max(oldest);
-            self.bans.retain(|ban| ban.number > oldest);
+            Arc::make_mut(&mut self.bans).retain(|ban| ban.number > oldest);
         }
     }
 }
@@ -274,6 +381,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_proto::page::{Meta, Parts, Trailer, Verify, encode_head, view};
 
     #[test]
     fn purges_under_way_stand_for_nothing_but_themselves() {
@@ -290,5 +398,56 @@ mod tests {
         // One too many: the oldest stands for everything from before it.
         assert_eq!(purged.0.lock().floor, 100);
         assert_eq!(purged.0.lock().bans.len(), BANS);
+    }
+
+    /// Whether a page with these tags that left memory under this ticket is purged.
+    fn covers(purged: &Purged, ticket: u64, tags: &[&[u8]]) -> bool {
+        let mut key = Vec::new();
+        key::write_key(&mut key, key::Scheme::Http, "a.test", 0, b"/x");
+        let parts = Parts { key: &key, ..Parts::default() };
+        let mut record = encode_head(&Meta::default(), &parts).expect("a head");
+        record.extend(Trailer::new(&record).finish());
+        let page = view(&record, record.len() as u64, Verify::Layout).expect("a page");
+        let tags: Vec<Vec<u8>> = tags.iter().map(|tag| tag.to_vec()).collect();
+        purged.covers(&Candidate { ticket, primary: &key, page: &page, tags: &tags })
+    }
+
+    #[test]
+    fn a_purge_of_a_tag_outlives_the_name_of_its_site() {
+        let purged = Purged::default();
+        let found = |kind, what: &[u8], same| {
+            purged.found(&Purge { number: 10, kind, what: what.to_vec() }, same);
+        };
+        found(TAG, b"one.test\0red", false);
+        found(TAG, b"one.test\0blue", true);
+        assert!(covers(&purged, 9, &[b"two.test\0red"]), "by another name");
+        assert!(!covers(&purged, 10, &[b"two.test\0red"]), "newer");
+        assert!(!covers(&purged, 9, &[b"two.test\0blue"]), "another site's");
+        assert!(covers(&purged, 9, &[b"one.test\0blue"]));
+        // A reload: some workers know the new names, some do not.
+        purged.sites_changed(true);
+        assert!(covers(&purged, 9, &[b"two.test\0blue"]));
+        purged.done(&Means::Tag(b"one.test\0green"), 0, Some(20));
+        assert!(covers(&purged, 15, &[b"two.test\0green"]));
+        purged.sites_changed(false);
+        purged.done(&Means::Tag(b"one.test\0black"), 0, Some(30));
+        assert!(!covers(&purged, 25, &[b"two.test\0black"]), "the sites were known");
+        assert!(covers(&purged, 15, &[b"two.test\0green"]));
+    }
+
+    #[test]
+    fn expressions_of_the_journal_are_compiled_later() {
+        let purged = Purged::default();
+        let ban = |text: &str| [&0u64.to_le_bytes(), text.as_bytes()].concat();
+        purged.found(&Purge { number: 10, kind: BAN, what: ban("url ~ \"^/y\"") }, true);
+        assert!(purged.0.lock().bans[0].expression.ban.get().is_none());
+        assert!(!covers(&purged, 9, &[]));
+        purged.found(&Purge { number: 20, kind: BAN, what: ban("url ~ \"^/x\"") }, true);
+        purged.compile();
+        assert!(purged.0.lock().bans.iter().all(|ban| ban.expression.ban.get().is_some()));
+        assert!(covers(&purged, 15, &[]) && !covers(&purged, 25, &[]));
+        // Another version's: it may mean anything.
+        purged.found(&Purge { number: 30, kind: BAN, what: ban("colour == red") }, true);
+        assert!(covers(&purged, 25, &[]) && !covers(&purged, 35, &[]));
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::{sync::watch, time::timeout};
 
-use super::{Means, Tier, purged};
+use super::{Means, Tier, Trouble, purged};
 use crate::clock::Ms;
 
 /// Longest wait of a purge's answer for the disk.
@@ -65,13 +65,20 @@ pub(crate) struct Begun<'t> {
     tier: &'t Tier,
     means: Means<'t>,
     at: Ms,
-    /// A page of it was on the disk.
-    pub(crate) found: bool,
+    /// Of each key, whether the disk had it.
+    taken: Vec<bool>,
+}
+
+impl Begun<'_> {
+    /// Whether a page of it was on the disk.
+    pub(crate) fn found(&self) -> bool {
+        self.taken.contains(&true)
+    }
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        let number = self.tier.take_rest(&self.means, self.at);
+        let number = self.tier.take_rest(&self.means, &self.taken, self.at);
         self.tier.purged.done(&self.means, self.at, number);
         if let Some(number) = number {
             self.tier.notices.tell(number);
@@ -83,31 +90,26 @@ impl Tier {
     /// Notes a purge, before anything is taken out of memory. The result is to be dropped after.
     pub(crate) fn begin<'t>(&'t self, means: Means<'t>, at: Ms) -> Begun<'t> {
         self.purged.begin(&means, at);
-        let found = match &means {
+        let taken = match &means {
             Means::Keys(keys) => self.take_out(keys),
-            _ => false,
+            _ => Vec::new(),
         };
-        Begun { tier: self, means, at, found }
+        Begun { tier: self, means, at, taken }
     }
 
-    /// Takes pages out of the index. Whether there were any.
-    fn take_out(&self, keys: &[Vec<u8>]) -> bool {
-        let Some(disk) = self.disk_or_missed() else { return false };
-        keys.iter().fold(false, |found, key| {
-            let (of_key, number) = disk.purge_key(key);
-            if let Some(number) = number {
-                self.notices.tell(number);
-            }
-            found | of_key
-        })
+    /// Takes pages out of the index. Of each, whether it was there.
+    fn take_out(&self, keys: &[Vec<u8>]) -> Vec<bool> {
+        let disk = self.disk_or_missed();
+        disk.map_or_else(Vec::new, |disk| keys.iter().map(|key| disk.take_out(key)).collect())
     }
 
-    /// Takes out pages that came to the disk meanwhile, or notes what is purged. The number of the
+    /// Takes out pages that came to the disk meanwhile, and notes what is purged. The number of the
     /// purge; `None`: nothing has to be durable.
-    fn take_rest(&self, means: &Means<'_>, at: Ms) -> Option<u64> {
+    fn take_rest(&self, means: &Means<'_>, taken: &[bool], at: Ms) -> Option<u64> {
         let disk = self.disk_or_missed()?;
         if let Means::Keys(keys) = means {
-            return keys.iter().filter_map(|key| disk.purge_rest(key)).max();
+            let taken = taken.iter().copied().chain(std::iter::repeat(false));
+            return keys.iter().zip(taken).map(|(key, found)| disk.purge_key(key, found).1).max();
         }
         let (kind, what) = purged::encode(means, at)?;
         Some(disk.purge(kind, &what))
@@ -136,14 +138,16 @@ impl Tier {
             let end = waits.end;
             waits.news = false;
             drop(waits);
+            self.note_sites();
             if let Some(disk) = self.disk() {
                 failing = match disk.write_purges() {
                     Ok(journalled) => {
                         self.notices.safe.send_replace(journalled.durable);
+                        self.well(Trouble::Purges);
                         false
                     }
                     Err((error, emptied)) => {
-                        self.failed("cannot keep purges", &error);
+                        self.failed(Trouble::Purges, &error);
                         let safe = if emptied { u64::MAX } else { disk.durable() };
                         self.notices.safe.send_replace(safe);
                         true

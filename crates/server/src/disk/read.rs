@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Tier, purged::Candidate};
+use super::{Tier, Trouble, purged::Candidate};
 
 /// Reads at once; others wait, within the patience of their requests.
 pub(super) const READS: usize = 64;
@@ -115,13 +115,16 @@ impl Tier {
             let begun = tier.clock.micros();
             let record = disk.read(&reading, &owned);
             tier.counters.reads.record(tier.clock.micros() - begun);
-            (record, reading, place)
+            tier.purged.compile();
+            // Here, too: a checksum of a large page takes longer than a worker has.
+            record.map(|record| tier.checked(DiskRecord { record, reading, _place: place }))
         });
-        let Ok((record, reading, place)) = read.await else { return Answer::Nothing };
-        match record {
-            Ok(record) => {
+        let Ok(answer) = read.await else { return Answer::Nothing };
+        match answer {
+            Ok(answer) => {
                 self.reads.failed.store(0, Ordering::Relaxed);
-                self.checked(DiskRecord { record, reading, _place: place })
+                self.well(Trouble::Read);
+                answer
             }
             Err(ReadError::Damaged) => {
                 self.counters.damaged.one();
@@ -131,7 +134,7 @@ impl Tier {
             Err(ReadError::Io(error)) => {
                 if self.reads.failed.fetch_add(1, Ordering::Relaxed) + 1 >= FAILED {
                     self.reads.failed.store(0, Ordering::Relaxed);
-                    self.failed("cannot be read", &error);
+                    self.failed(Trouble::Read, &error);
                 } else {
                     self.counters.failures.one();
                 }
@@ -148,8 +151,17 @@ impl Tier {
             return Answer::Record(Box::new(found));
         }
         self.counters.damaged.one();
-        self.discard(&found);
+        if let Some(disk) = self.disk() {
+            disk.lose(&found.reading);
+        }
         Answer::Nothing
+    }
+
+    /// Whether what was read may go to memory: nothing has purged or replaced it since. To be
+    /// asked while purges of its flight are held. Purges that began before the flight are known
+    /// here: as under way, and then by what they took out of the index.
+    pub(crate) fn is_still(&self, found: &DiskRecord, primary: &[u8]) -> bool {
+        !self.purged.is_open(primary) && self.disk().is_some_and(|disk| disk.still(&found.reading))
     }
 
     /// Whether a page was purged since it left memory: then the disk forgets it. `tags`: those of
@@ -165,15 +177,11 @@ impl Tier {
         let purged = self.purged.covers(&candidate);
         if purged {
             self.counters.purged.one();
-            self.discard(found);
+            if let Some(disk) = self.disk() {
+                disk.discard(&found.reading);
+            }
         }
         purged
-    }
-
-    fn discard(&self, found: &DiskRecord) {
-        if let Some(disk) = self.disk() {
-            disk.discard(&found.reading);
-        }
     }
 
     /// Counts the result of a lookup.

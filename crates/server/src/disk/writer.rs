@@ -10,7 +10,7 @@ use larder_proto::{
 };
 use larder_store::Entry;
 
-use super::{Tier, hottest, queue::Item};
+use super::{Tier, Trouble, hottest, queue::Item};
 use crate::{clock::Ms, page::lookup::PAGES};
 
 /// Pause after a failure.
@@ -26,23 +26,25 @@ impl Tier {
     /// The thread's body.
     pub(super) fn write(self: &Arc<Self>, opened: Option<Opened>) {
         let mut opened = opened;
-        let mut next_try = self.clock.now() + RETRY.as_millis() as Ms;
         if let Some((disk, writer)) = &opened {
             self.load(disk.clone(), writer.first());
         }
         loop {
             let (items, end) = self.queue.wait(TICK);
-            let now = self.clock.now();
-            if self.off.load(Ordering::Relaxed) && now >= next_try {
-                self.try_again(&mut opened);
-                next_try = now + RETRY.as_millis() as Ms;
+            if self.may_try(self.clock.now()) {
+                self.full.store(false, Ordering::SeqCst);
+                if self.off.load(Ordering::Relaxed) && end.is_none() {
+                    self.try_again(&mut opened);
+                }
             }
             let working = !self.off.load(Ordering::Relaxed);
             match &mut opened {
                 Some((disk, writer)) if working => {
-                    if let Err(error) = self.turn(disk, writer, items) {
-                        next_try = now + RETRY.as_millis() as Ms;
-                        self.failed("cannot be written", &error);
+                    let before = disk.written();
+                    match self.turn(disk, writer, items) {
+                        Ok(()) if disk.written() > before => self.well(Trouble::Write),
+                        Ok(()) => {}
+                        Err(error) => self.failed(Trouble::Write, &error),
                     }
                 }
                 Some((disk, _)) => withdraw(disk, items),
@@ -62,14 +64,19 @@ impl Tier {
         let (tier, clock) = (self.clone(), self.clock);
         let load = move || {
             let began = clock.now();
+            // Before a page is found that they could mean.
+            tier.purged.compile();
             let loaded = disk.load(first, began);
+            if loaded.stopped {
+                return;
+            }
             tier.counters.loaded.store(loaded.entries, Ordering::Relaxed);
             let took = (clock.now() - began).max(1);
             tier.counters.load_ms.store(took, Ordering::Relaxed);
         };
         let thread = std::thread::Builder::new().name("larder-load".to_owned());
         if let Err(error) = thread.spawn(load) {
-            self.failed("cannot be read", &error);
+            self.failed(Trouble::Read, &error);
         }
     }
 
@@ -79,12 +86,12 @@ impl Tier {
                 Ok(new) => {
                     self.load(new.0.clone(), new.1.first());
                     *opened = Some(new);
+                    self.well(Trouble::Open);
                 }
-                Err(_) => return self.counters.failures.one(),
+                Err(error) => return self.failed(Trouble::Open, &error),
             }
         }
         self.off.store(false, Ordering::SeqCst);
-        eprintln!("larder: the disk {} is used again", self.settings.path.display());
     }
 
     /// Writes what came, until the time at a stop is over.
@@ -95,7 +102,11 @@ impl Tier {
         items: impl IntoIterator<Item = Item>,
     ) -> io::Result<()> {
         let (mut items, mut written) = (items.into_iter(), Ok(()));
-        while written.is_ok() && self.queue.until().is_none_or(|until| self.clock.now() < until) {
+        let full = self.full.load(Ordering::Relaxed);
+        while written.is_ok()
+            && !full
+            && self.queue.until().is_none_or(|until| self.clock.now() < until)
+        {
             written = match items.next() {
                 Some(Item::Evicted(entry, ticket)) => self.put(disk, writer, &entry, ticket),
                 Some(Item::Key(key)) => self.put_key(disk, writer, &key).map(drop),
@@ -164,7 +175,7 @@ impl Tier {
         let closed =
             hottest::write(self, disk, writer, until).and_then(|()| writer.close(self.clock.now()));
         if let Err(error) = closed {
-            self.failed("cannot be written", &error);
+            self.failed(Trouble::Write, &error);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Lookup<'_> {
                 None => return false,
                 Some(found) => match found.page() {
                     Some(page) if page.meta.kind == Kind::VaryMarker => {
-                        if !self.adopt(&page) {
+                        if !self.adopt(&found, &page) {
                             return false;
                         }
                         self.selected(&page)
@@ -147,10 +147,11 @@ impl Lookup<'_> {
     }
 
     /// Puts a marker back into memory, with the time of its soft purge.
-    fn adopt(&self, page: &PageView<'_>) -> bool {
+    fn adopt(&self, found: &DiskRecord, page: &PageView<'_>) -> bool {
         let (primary, marker) = (&self.keep.primary, Marker::of(page));
-        let purged = page.meta.soft_purged_at;
-        let kept = self.pages.writer().restore_marker(&self.lead.flight, primary, &marker, purged);
+        let (writer, purged) = (self.pages.writer(), page.meta.soft_purged_at);
+        let still = || self.disk.is_still(found, primary);
+        let kept = writer.restore_marker(&self.lead.flight, primary, &marker, purged, still);
         if kept.is_err() {
             self.pages.counters.store_refused.one();
         }
@@ -179,7 +180,8 @@ impl Lookup<'_> {
         fill.copy(page.body_len, |at| &body[at as usize..]).await?;
         fill.finish()?;
         // Memory may have got a newer page meanwhile, by a request that did not wait.
-        match writer.commit(fill, &self.lead.flight, If::Absent) {
+        let still = || self.disk.is_still(found, &self.keep.primary);
+        match writer.commit_while(fill, &self.lead.flight, If::Absent, still) {
             Err(PutError::Exists) => Ok(false),
             committed => Ok(committed? != Committed::Purged),
         }

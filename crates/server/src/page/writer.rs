@@ -226,9 +226,21 @@ impl PageWriter<'_> {
         flight: &Flight,
         condition: If<'_, '_>,
     ) -> Result<Committed, PutError> {
+        self.commit_while(page, flight, condition, || true)
+    }
+
+    /// The same for a page of another tier: `still` says whether that tier has not heard of a
+    /// purge.
+    pub(crate) fn commit_while(
+        &self,
+        page: PageFill,
+        flight: &Flight,
+        condition: If<'_, '_>,
+        still: impl FnOnce() -> bool,
+    ) -> Result<Committed, PutError> {
         let PageFill { fill, flags, expires, .. } = page;
         flight.hold_purges(|is_purged| {
-            if is_purged {
+            if is_purged || !still() {
                 return Ok(Committed::Purged);
             }
             let put = Put { flags, expires, ..Put::default() };
@@ -294,17 +306,18 @@ impl PageWriter<'_> {
     }
 
     /// Puts a marker back that lay in another tier, unless there is one, or the page was purged
-    /// meanwhile. Whether it is there.
+    /// meanwhile, as far as the flight or that tier (`still`) knows. Whether it is there.
     pub(crate) fn restore_marker(
         &self,
         flight: &Flight,
         primary: &[u8],
         marker: &Marker,
         soft_purged_at: Ms,
+        still: impl FnOnce() -> bool,
     ) -> Result<bool, PutError> {
         flight.hold_purges(|is_purged| {
             let now = self.clock.now();
-            if is_purged || self.store.peek(PAGES, primary, now).is_some() {
+            if is_purged || !still() || self.store.peek(PAGES, primary, now).is_some() {
                 return Ok(false);
             }
             self.put_marker(primary, marker, soft_purged_at).map(|()| true)

@@ -234,8 +234,10 @@ fn make(pages: &Pages, route: &Route<'_>, object: &Entry<'_>, now: Ms) -> Result
     let mut draft = published.draft(now);
     draft.withheld.extend_from_slice(&write_line(object));
     draft.expires = object.expires();
+    let published = pages.writer().publish(&draft, content.body);
+    // After it: from now on the page before it cannot leave memory for the disk any more.
     pages.shared.replaced_on_disk(&draft.key);
-    pages.writer().publish(&draft, content.body).map(|_| ()).map_err(|error| match error {
+    published.map(|_| ()).map_err(|error| match error {
         PutError::TooLarge => SIZE,
         _ => FULL,
     })

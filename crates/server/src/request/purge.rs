@@ -61,7 +61,7 @@ impl Purging<'_> {
     /// It was carried out here. Whether the disk had a page of it.
     fn done(self) -> bool {
         // The disk first: it must not say before that all of the fleet's purges are carried out.
-        let found = self.disk.is_some_and(|begun| begun.found);
+        let found = self.disk.is_some_and(|begun| begun.found());
         if let Some(begun) = self.fleet {
             begun.done();
         }

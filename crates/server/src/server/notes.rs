@@ -5,7 +5,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::Faces;
-use crate::redis;
+use crate::{disk::Missed, redis};
 
 /// Numbers that concern the entries of the memory.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(super) struct Notes {
     libraries: Vec<(String, Vec<u8>, redis::Functions)>,
     /// The places of Redis's databases, which SWAPDB changes.
     places: Vec<u8>,
+    /// Changes that the disk was not told of.
+    pub(super) missed: Missed,
 }
 
 impl Notes {
@@ -25,10 +27,25 @@ impl Notes {
         let flush = faces.memcached.as_ref().map_or(0, |shared| shared.planned_flush());
         let remote = faces.http.as_ref().and_then(|(shared, _)| shared.remote.as_ref());
         let executed = remote.map_or_else(Vec::new, |remote| remote.journal.executed());
+        let missed = Notes::of_disk(faces).missed;
         let redis = faces.redis.as_ref();
         let libraries = redis.map_or_else(Vec::new, |shared| shared.libraries.passed());
         let places = redis.map_or_else(Vec::new, |shared| shared.places());
-        Notes { flush, executed, libraries, places }
+        Notes { flush, executed, libraries, places, missed }
+    }
+
+    /// Those that are needed where the memory is not given.
+    pub(super) fn of_disk(faces: &Faces) -> Notes {
+        let disk = faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref());
+        Notes { missed: disk.map(|disk| disk.missed()).unwrap_or_default(), ..Notes::default() }
+    }
+
+    /// The same in so many bytes: where what was replaced on the disk takes more, it is emptied.
+    pub(super) fn short(mut self, bytes: usize) -> Notes {
+        if self.to_value().to_string().len() > bytes {
+            self.missed = Missed { purges: true, replaced: Vec::new() };
+        }
+        self
     }
 
     /// Applies them, before anybody is served.
@@ -65,6 +82,7 @@ impl Notes {
             "executed": self.executed,
             "libraries": libraries,
             "places": self.places,
+            "disk": {"purges": self.missed.purges, "replaced": self.missed.replaced},
         })
     }
 
@@ -75,6 +93,11 @@ impl Notes {
             executed: serde_json::from_value(value["executed"].clone()).unwrap_or_default(),
             libraries: libraries_of(value).unwrap_or_default(),
             places: serde_json::from_value(value["places"].clone()).unwrap_or_default(),
+            missed: Missed {
+                purges: value["disk"]["purges"].as_bool().unwrap_or(false),
+                replaced: serde_json::from_value(value["disk"]["replaced"].clone())
+                    .unwrap_or_default(),
+            },
         }
     }
 }

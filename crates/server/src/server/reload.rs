@@ -9,6 +9,7 @@ use super::{
     told,
 };
 use crate::{
+    disk::fingerprint,
     net::listen::Address,
     settings::Settings,
     worker::{Command, Relisten},
@@ -69,6 +70,11 @@ impl Server {
         }
         if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
             shared.reload(settings);
+        }
+        if let Some((shared, _)) = &self.faces.http
+            && let Some(disk) = &shared.disk
+        {
+            disk.sites_are(fingerprint(&self.settings));
         }
         // Settings first: listeners of HTTPS need its certificates.
         self.distribute();

@@ -6,7 +6,7 @@
 //! | starts it, with the link | says who it is |
 //! | sends its sockets | reads its configuration, opens what is missing, is ready |
 //! | accepts nothing more, keeps connections at rest | |
-//! | waits for objects' commands and for purges; closes the disk | |
+//! | waits for objects' commands and for purges; closes the disk, keeps what happens after | |
 //! | gives the memory | takes it, starts its threads, accepts: it is up |
 //! | sends the connections, each when it comes to rest | takes them in |
 //! | ends | frees the memory that this one has kept |
@@ -229,12 +229,16 @@ impl Server {
         let (image, memory) = match (image, self.store.memory()) {
             (Ok(image), Some(memory)) => (image, memory),
             (Err(why @ GiveError::Private), _) => {
-                link.send(&json!({"kind": "memory"}), &[]).map_err(failed)?;
+                let notes = Notes::of_disk(&self.faces).short(NOTES).to_value();
+                link.send(&json!({"kind": "memory", "notes": notes}), &[]).map_err(failed)?;
                 return Ok(Err(why.to_string()));
             }
             (Err(why), _) => return Err(why.to_string()),
             (Ok(_), None) => return Err(GiveError::Private.to_string()),
         };
+        // A page that a worker was storing when the memory was given is in it: once the worker
+        // answers, it is among the notes, too.
+        self.for_workers(Command::Answer)?;
         let written = || -> std::io::Result<()> {
             let file = memfd_create("larder-image", MemfdFlags::CLOEXEC)?;
             let mut file = std::fs::File::from(file);

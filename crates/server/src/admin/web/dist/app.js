@@ -669,7 +669,7 @@ var Advice = class {
   }
 };
 function hints(span) {
-  const found = [reload, descriptors, originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
+  const found = [reload, descriptors, originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, disk, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
   return worstFirst([...found, ...causes(span)]);
 }
 function causes({ now }) {
@@ -824,6 +824,16 @@ function certificates({ now }) {
     title: worst.reason === null ? `The certificate of ${worst.name} ends` : `No new certificate for ${worst.name}`,
     advice: `${worst.reason ?? "Replace its file and send SIGHUP"}. ${missing ? "Browsers refuse the one that is shown." : `The one in use is good for ${Math.floor(left(worst.expires_ms))} more days.`}`,
     docs: "docs/operations.md, “Serve HTTPS”"
+  };
+}
+function disk({ now }) {
+  if (now.disk === null || now.disk.up > 0) return null;
+  return {
+    level: "bad",
+    topic: "disk",
+    title: "The disk is not used",
+    advice: "It could not be opened, read or written; standard error says why. It is tried again every 10 s, and pages come from memory and the origin meanwhile.",
+    docs: "docs/operations.md, “Slow and failing disks”"
   };
 }
 function remote({ now }) {
@@ -1911,6 +1921,55 @@ function apps() {
   };
   return { element: made.element, update };
 }
+function diskState(disk3) {
+  if (disk3.up === 0) return "off";
+  return disk3.load_ms === 0 ? "loading" : "up";
+}
+function disk2() {
+  const made = panel("disk", "Disk");
+  made.element.hidden = true;
+  const table = new Table(
+    "Disk",
+    [
+      { head: "State", meaning: "loading: what is there is not all known yet; off: it failed, and is tried again", kind: "state", cell: (row2) => row2.state, mark: (row2) => row2.state === "off" ? "bad" : "good" },
+      { head: "Used", kind: "n", cell: (row2) => row2.used },
+      { head: "Pages", kind: "n", cell: (row2) => count(row2.entries) },
+      { head: "Lookups", kind: "n", cell: (row2) => rate(row2.rate) },
+      { head: "Hit ratio", kind: "n", cell: (row2) => percent(row2.ratio) },
+      { head: "Read p50", kind: "n", cell: (row2) => row2.p50, minor: true },
+      { head: "p99", kind: "n", cell: (row2) => row2.p99 },
+      { head: "Written", kind: "n", cell: (row2) => `${bytes(row2.written)}/s` },
+      { head: "Amplification", meaning: "bytes written for one that was accepted, since the start", kind: "n", cell: (row2) => row2.amplification, minor: true },
+      { head: "Evicted", kind: "n", cell: (row2) => count(row2.evicted), minor: true },
+      { head: "Failures", kind: "n", cell: (row2) => count(row2.failures), mark: (row2) => row2.failures > 0 ? "bad" : "" }
+    ],
+    () => "disk",
+    "No disk."
+  );
+  made.body.append(table.element);
+  const update = ({ now, then, seconds: seconds2 }) => {
+    made.element.hidden = now.disk === null;
+    if (now.disk === null) return;
+    const [own, old] = [now.disk, then?.disk];
+    const lookups = own.lookups - (old?.lookups ?? 0);
+    table.update([
+      {
+        state: diskState(own),
+        used: `${bytes(own.used)} / ${bytes(own.size)}`,
+        entries: own.entries,
+        rate: share(lookups, seconds2),
+        ratio: share(own.hits - (old?.hits ?? 0), lookups),
+        p50: p(own.reads, old?.reads, 0.5),
+        p99: p(own.reads, old?.reads, 0.99),
+        written: share(own.written - (old?.written ?? 0), seconds2),
+        amplification: own.accepted > 0 ? (own.written / own.accepted).toFixed(2) : "–",
+        evicted: own.evicted - (old?.evicted ?? 0),
+        failures: own.failures - (old?.failures ?? 0)
+      }
+    ]);
+  };
+  return { element: made.element, update };
+}
 function remote2() {
   const made = panel("remote", "Remote servers");
   made.element.hidden = true;
@@ -2115,16 +2174,16 @@ var inspect = inspector((url) => purge.offer(url));
 var tail = log((url) => inspect.open(url));
 var hotUrls = urls((url) => inspect.open(url));
 var hotKeys = keys(() => ["memcached", "redis"].filter((face) => recent.now !== null && recent.now[face] !== null));
-var follows = [sites(), misses(), origins(), memory2(), objects(), remote2(), apps()];
+var follows = [sites(), misses(), origins(), memory2(), objects(), disk2(), remote2(), apps()];
 var range = choice("Time shown in charts", RANGES, "300", (value) => axis.setRange(Number(value)));
 var look = choice("Time counted in tables", LOOKS, "minute", () => showTables());
 function build() {
   byId("ranges").append(range.element);
   byId("looks").append(look.element);
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
-  const [sites2, misses2, origins2, memory3, objects2, remote3, apps2] = follows.map((panel2) => panel2.element);
+  const [sites2, misses2, origins2, memory3, objects2, disk3, remote3, apps2] = follows.map((panel2) => panel2.element);
   const columns = [
-    [sites2, misses2, hotUrls.element, remote3],
+    [sites2, misses2, hotUrls.element, disk3, remote3],
     [origins2, apps2, memory3, objects2, hotKeys.element, purge.element]
   ];
   for (const column2 of columns) {

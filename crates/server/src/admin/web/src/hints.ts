@@ -65,7 +65,7 @@ export class Advice {
 
 /** The advice for a span, worst first. */
 export function hints(span: Span): Hint[] {
-    const found = [reload, descriptors, originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, remote, loopDelay, slowLog]
+    const found = [reload, descriptors, originFailures, serversOut, errors, memory, ratio, notStored, refusedConnections, certificates, disk, remote, loopDelay, slowLog]
         .map((rule) => rule(span))
         .filter((hint): hint is Hint => hint !== null);
     return worstFirst([...found, ...causes(span)]);
@@ -235,6 +235,17 @@ function certificates({ now }: Span): Hint | null {
         title: worst.reason === null ? `The certificate of ${worst.name} ends` : `No new certificate for ${worst.name}`,
         advice: `${worst.reason ?? 'Replace its file and send SIGHUP'}. ${missing ? 'Browsers refuse the one that is shown.' : `The one in use is good for ${Math.floor(left(worst.expires_ms))} more days.`}`,
         docs: 'docs/operations.md, “Serve HTTPS”',
+    };
+}
+
+function disk({ now }: Span): Hint | null {
+    if (now.disk === null || now.disk.up > 0) return null;
+    return {
+        level: 'bad',
+        topic: 'disk',
+        title: 'The disk is not used',
+        advice: 'It could not be opened, read or written; standard error says why. It is tried again every 10 s, and pages come from memory and the origin meanwhile.',
+        docs: 'docs/operations.md, “Slow and failing disks”',
     };
 }
 

@@ -1,4 +1,4 @@
-// The tables that follow the snapshots: sites, origins, faces, memory, remote servers, and why requests missed.
+// The tables that follow the snapshots: sites, origins, faces, memory, disk, remote servers, and why requests missed.
 
 import { h, panel, text } from './dom';
 import * as f from './format';
@@ -310,6 +310,73 @@ export function apps(): Follows {
             };
         });
         table.update(rows.slice(0, 100));
+    };
+    return { element: made.element, update };
+}
+
+interface DiskRow {
+    state: string;
+    used: string;
+    entries: number;
+    rate: number;
+    ratio: number;
+    p50: string;
+    p99: string;
+    written: number;
+    amplification: string;
+    evicted: number;
+    failures: number;
+}
+
+/** Whether the disk is in use, and whether all that is on it is known. */
+export function diskState(disk: { up: number; load_ms: number }): string {
+    if (disk.up === 0) return 'off';
+    return disk.load_ms === 0 ? 'loading' : 'up';
+}
+
+/** Hidden while there is no disk. */
+export function disk(): Follows {
+    const made = panel('disk', 'Disk');
+    made.element.hidden = true;
+    const table = new Table<DiskRow>(
+        'Disk',
+        [
+            { head: 'State', meaning: 'loading: what is there is not all known yet; off: it failed, and is tried again', kind: 'state', cell: (row) => row.state, mark: (row) => (row.state === 'off' ? 'bad' : 'good') },
+            { head: 'Used', kind: 'n', cell: (row) => row.used },
+            { head: 'Pages', kind: 'n', cell: (row) => f.count(row.entries) },
+            { head: 'Lookups', kind: 'n', cell: (row) => f.rate(row.rate) },
+            { head: 'Hit ratio', kind: 'n', cell: (row) => f.percent(row.ratio) },
+            { head: 'Read p50', kind: 'n', cell: (row) => row.p50, minor: true },
+            { head: 'p99', kind: 'n', cell: (row) => row.p99 },
+            { head: 'Written', kind: 'n', cell: (row) => `${f.bytes(row.written)}/s` },
+            { head: 'Amplification', meaning: 'bytes written for one that was accepted, since the start', kind: 'n', cell: (row) => row.amplification, minor: true },
+            { head: 'Evicted', kind: 'n', cell: (row) => f.count(row.evicted), minor: true },
+            { head: 'Failures', kind: 'n', cell: (row) => f.count(row.failures), mark: (row) => (row.failures > 0 ? 'bad' : '') },
+        ],
+        () => 'disk',
+        'No disk.',
+    );
+    made.body.append(table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        made.element.hidden = now.disk === null;
+        if (now.disk === null) return;
+        const [own, old] = [now.disk, then?.disk];
+        const lookups = own.lookups - (old?.lookups ?? 0);
+        table.update([
+            {
+                state: diskState(own),
+                used: `${f.bytes(own.used)} / ${f.bytes(own.size)}`,
+                entries: own.entries,
+                rate: share(lookups, seconds),
+                ratio: share(own.hits - (old?.hits ?? 0), lookups),
+                p50: p(own.reads, old?.reads, 0.5),
+                p99: p(own.reads, old?.reads, 0.99),
+                written: share(own.written - (old?.written ?? 0), seconds),
+                amplification: own.accepted > 0 ? (own.written / own.accepted).toFixed(2) : '–',
+                evicted: own.evicted - (old?.evicted ?? 0),
+                failures: own.failures - (old?.failures ?? 0),
+            },
+        ]);
     };
     return { element: made.element, update };
 }
