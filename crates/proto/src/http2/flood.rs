@@ -1,7 +1,7 @@
 //! Floods: frames that cost their receiver more than their sender (RFC 9113 section 10.5).
 //!
 //! Each kind has a counter. A frame of the kind adds one, a request that was answered takes one
-//! from every counter, and a tick of the caller halves them. A counter above its limit ends the
+//! from the counters but those of resets and header lists, and a tick of the caller halves them. A counter above its limit ends the
 //! connection with `ENHANCE_YOUR_CALM`. So a client may do anything as often as it completes
 //! requests, and at a rate below half of the limit per tick without them.
 
@@ -112,8 +112,16 @@ impl Floods {
     /// A request was answered.
     #[inline]
     pub(super) fn answered(&mut self) {
+        let kept = Self::KEPT.map(|flood| self.0[flood.index()]);
         self.ease(|counter| counter.saturating_sub(1));
+        for (flood, count) in Self::KEPT.iter().zip(kept) {
+            self.0[flood.index()] = count;
+        }
     }
+
+    /// Counters that only time lowers: a client could pay for each of these with a request that
+    /// costs it nothing, such as a hit, and the 431 for a list would pay for the list itself.
+    const KEPT: [Flood; 2] = [Flood::RapidReset, Flood::HeaderLists];
 
     /// Changes all counters but that of answers that wait: only sending them helps.
     #[inline]
