@@ -23,7 +23,7 @@ struct Wait {
 impl Stall {
     /// Answers wait for the client, which has `patience` milliseconds for each stretch of them.
     /// `sent`: bytes that its windows have let through so far. `pinned`: bytes of the store that
-    /// the answers hold. Returns when to look next; None: it holds too much of the store.
+    /// those answers hold that stand still (see [`Progress`]). Returns when to look next; None: it holds too much of the store.
     pub(super) fn wait(
         &mut self,
         sent: u64,
@@ -32,15 +32,17 @@ impl Stall {
         patience: Ms,
         stalled: &Stalled,
     ) -> Option<Ms> {
-        if self.0.as_ref().is_none_or(|wait| sent - wait.sent >= PROGRESS) {
-            self.release(stalled);
-            let (counted_from, deadline) = (now + STALLED_AFTER, now + patience);
-            self.0 = Some(Wait { sent, counted_from, deadline, held: 0 });
+        let (counted_from, deadline) = (now + STALLED_AFTER, now + patience);
+        let new = || Wait { sent, counted_from, deadline, held: 0 };
+        let wait = self.0.get_or_insert_with(new);
+        if sent - wait.sent >= PROGRESS {
+            // More time, and no more than that: progress of one answer is none of the others.
+            (wait.sent, wait.deadline) = (sent, deadline);
         }
-        match &self.0 {
-            Some(wait) if now < wait.counted_from => Some(wait.counted_from.min(wait.deadline)),
-            _ => self.count(pinned(), stalled),
+        if now < wait.counted_from {
+            return Some(wait.counted_from.min(wait.deadline));
         }
+        self.count(pinned(), now, stalled)
     }
 
     /// The time of a look has come. Returns when to look next; None: the client took too long, or
@@ -49,18 +51,19 @@ impl Stall {
         if self.0.as_ref().is_some_and(|wait| now >= wait.deadline) {
             return None;
         }
-        self.count(pinned, stalled)
+        self.count(pinned, now, stalled)
     }
 
-    /// Counts what is held. Returns the deadline; None: it is too much.
-    fn count(&mut self, pinned: u64, stalled: &Stalled) -> Option<Ms> {
+    /// Counts what is held. Returns when to look next: other answers may stand still by then. None:
+    /// it is too much.
+    fn count(&mut self, pinned: u64, now: Ms, stalled: &Stalled) -> Option<Ms> {
         let wait = self.0.as_mut()?;
-        let more = pinned.saturating_sub(wait.held);
-        if !stalled.take(more) {
+        if pinned > wait.held && !stalled.take(pinned - wait.held) {
             return None;
         }
-        wait.held += more;
-        Some(wait.deadline)
+        stalled.give_back(wait.held.saturating_sub(pinned));
+        wait.held = pinned;
+        Some(wait.deadline.min(now + STALLED_AFTER))
     }
 
     /// The client is not stalled any more.

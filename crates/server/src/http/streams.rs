@@ -19,16 +19,21 @@ use crate::{
         flow::{self, Now, Waiting},
         log,
         refuse::{self, Answered},
-        worker::Worker,
+        worker::{Worker, limited_network},
     },
     net::{out::Out, socket::Ended},
     request::{
         Detached, Peer, Request,
         pages::{Config, Pages},
         route::Refusal,
+        stalls::Stall,
     },
     wire::stream::{Answer, Mail, Stream},
 };
+
+/// The part of all waiting requests that those of one client may be: one connection has streams
+/// enough to take the places of all others.
+const CLIENT_PART: usize = 16;
 
 /// The tools of a look at a connection.
 pub(super) struct Turn<'c> {
@@ -99,22 +104,36 @@ impl Turn<'_> {
                 self.timing.push(exchange.request.timed());
                 Taken::Answered
             }
-            Now::Later(_) if !exchange.request.may_wait() => {
-                refuse::refusal(&exchange, out, &flow::CROWDED);
-                Taken::Answered
-            }
             Now::Later(waiting) => {
+                let limits = &config.settings.http.limits;
+                let counted = self.counts_waiting(limits.connections);
+                let Some(of_client) = counted.filter(|_| exchange.request.may_wait()) else {
+                    refuse::refusal(&exchange, out, &flow::CROWDED);
+                    return Taken::Answered;
+                };
                 let stream = Stream::new(begun.id, mail);
                 let counted = worker.pages.shared.waits();
                 let request = Box::new(exchange.request.detach());
                 let later = later(worker.clone(), stream.clone(), request, waiting);
                 spawn_local(async move {
                     later.await;
-                    drop(counted);
+                    drop((counted, of_client));
                 });
                 Taken::Waits(stream)
             }
         }
+    }
+
+    /// Counts a request that waits for its client's network, where that is limited. None: the
+    /// network has too many, of `most` of all clients.
+    fn counts_waiting(&self, most: usize) -> Option<Option<Stall>> {
+        let http = &self.config.settings.http;
+        let Some(network) = limited_network(http, self.peer.address.ip()) else {
+            return Some(None);
+        };
+        let of_client = http.limits.connections_per_client.unwrap_or(0);
+        let most = of_client.max(most / CLIENT_PART).max(1);
+        self.worker.pages.shared.waiting_clients.enter_up_to(network, most).map(Some)
     }
 
     /// Composes the answer to a request that is not understood. `head`: as far as it is known.

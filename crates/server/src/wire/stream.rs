@@ -19,7 +19,7 @@ use http::HeaderMap;
 
 use crate::net::{
     out::Out,
-    socket::{Ended, Watch},
+    socket::{Ended, Progress, Watch},
 };
 
 /// Bytes of a body that are handed to the origin at a time: small frames are joined.
@@ -112,6 +112,7 @@ pub(crate) struct Stream {
     /// As lines of HTTP/1.
     pub(crate) trailers: RefCell<Option<Vec<u8>>>,
     pub(crate) answer: Cell<Answer>,
+    pub(crate) progress: Progress,
     /// Bytes of the store that the task holds besides those in `out`.
     pub(crate) held: Cell<u64>,
     body: RefCell<Body>,
@@ -147,6 +148,7 @@ impl Stream {
             head_sent: Cell::default(),
             trailers: RefCell::default(),
             answer: Cell::new(answer),
+            progress: Progress::default(),
             held: Cell::default(),
             body: RefCell::default(),
             consumed: Cell::default(),
@@ -262,7 +264,12 @@ impl Stream {
     pub(crate) fn close(&self) {
         self.gone.set(true);
         drop(self.out.take());
+        let waits = self.body.borrow().bytes > 0;
         self.drop_body();
+        if waits {
+            // An upload that was cut is never taken for a whole one.
+            self.body.borrow_mut().ended = false;
+        }
         self.wake();
     }
 

@@ -25,6 +25,10 @@ use crate::{
 /// Milliseconds after which a connection without requests gives up memory that it can do without.
 const QUIET_AFTER: Ms = 5000;
 
+/// Memory of a connection of HTTP/2 that is not counted: its tables, and a batch of small answers.
+/// A connection without more takes no part in the account, so that hits cost none of it.
+const ORDINARY: usize = 16 * 1024;
+
 /// The wait that a connection at rest is in.
 #[derive(Clone, Copy, Default)]
 pub(super) enum Phase {
@@ -86,7 +90,7 @@ impl Conn {
         work: &mut Work,
         bodies: bool,
     ) -> bool {
-        let Self { worker, socket, buffers, h2: Some(session), peer, .. } = self else {
+        let Self { worker, buffers, h2: Some(session), peer, .. } = self else {
             return false;
         };
         let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
@@ -106,14 +110,32 @@ impl Conn {
         }
         session.take_mail(&mut buffers.out);
         let more = bodies && session.pump(&mut buffers.out);
-        let held = buffers.buf.capacity()
-            + session.mail.unread()
-            + session.codec.unfinished()
-            + session.composed() as usize;
-        if !socket.watch.receives(&worker.pages.shared.room, held) {
-            session.leave(&mut buffers.out);
+        if !self.counts() {
+            self.leave();
         }
         taken.more || more
+    }
+
+    /// Counts the memory that the client makes the server hold. False: there is no room for it.
+    pub(in crate::http) fn counts(&self) -> bool {
+        self.socket.watch.receives(&self.worker.pages.shared.room, self.held())
+    }
+
+    /// Bytes of memory behind the connection, besides the store's.
+    fn held(&self) -> usize {
+        let session = self.h2.as_ref().map_or(0, |session| {
+            session.mail.unread() + session.composed() as usize + session.codec.memory()
+        });
+        let buffers = self.buffers.as_ref();
+        let buffers = buffers.map_or(0, |b| b.buf.capacity() + b.out.composed() as usize);
+        let held = session + buffers + self.socket.stream.tls_memory();
+        if self.h2.is_some() { held.saturating_sub(ORDINARY) } else { held }
+    }
+
+    fn leave(&mut self) {
+        if let (Some(session), Some(buffers)) = (&mut self.h2, &mut self.buffers) {
+            session.leave(&mut buffers.out);
+        }
     }
 
     /// Sends what was composed without waiting. `more`: there is more to do.
@@ -194,6 +216,8 @@ impl Conn {
             }
             _ => self.give_buffers(),
         }
+        // Less than before: what was sent is free.
+        self.counts();
         Next::Rest
     }
 
@@ -210,7 +234,7 @@ impl Conn {
             }
             (Phase::Sending, Ended::TimedOut) => {
                 let stalled = &worker.conns.shared.stalled;
-                if let Some(deadline) = session.stall.look(session.pinned(), now, stalled) {
+                if let Some(deadline) = session.stall.look(session.stalled(now), now, stalled) {
                     watch.until(deadline);
                     return Next::Rest;
                 }
@@ -252,6 +276,9 @@ impl Conn {
                 }
                 Err(Ended::TimedOut) => {}
                 Err(ended) => return Err(ended),
+            }
+            if !self.counts() {
+                return Err(Ended::Closed);
             }
             let (Some(session), Some(buffers)) = (&mut self.h2, &self.buffers) else { break };
             session.taken += before - buffers.out.pending();
@@ -301,9 +328,11 @@ impl Session {
 
     /// Returns when to look next at what waits for the client's windows; None: it holds too much.
     fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) -> Option<Ms> {
-        let streams = &self.streams;
-        let pinned = || streams.iter().map(|stream| stream.pinned()).sum();
-        self.stall.wait(self.sent, pinned, now, patience, &worker.conns.shared.stalled)
+        let mut stall = std::mem::take(&mut self.stall);
+        let stalled = &worker.conns.shared.stalled;
+        let next = stall.wait(self.sent, || self.stalled(now), now, patience, stalled);
+        self.stall = stall;
+        next
     }
 
     /// The client is not stalled any more.

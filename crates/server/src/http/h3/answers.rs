@@ -102,6 +102,7 @@ impl Session {
         let poured = open.framed.send(&mut pour);
         let bytes = before - open.framed.pending();
         self.count(open.id, bytes);
+        open.progress.took(bytes, self.ticked);
         match poured {
             Err(Full::Closed) => {
                 self.abort(quic, open.id, ErrorCode::INTERNAL_ERROR);

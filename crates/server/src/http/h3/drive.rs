@@ -19,6 +19,8 @@ use crate::{
 
 /// Milliseconds between two ticks of the codec.
 const TICK: Ms = 1000;
+/// Bytes of a stream that may have been read, and allowed for anew, while the rest of it waits.
+const STREAM_CREDIT: u64 = 32 * 1024;
 /// The largest number of a stream with a request, rounded up to one (RFC 9114 section 5.2).
 const LAST_STREAM: u64 = (1 << 62) - 4;
 /// Milliseconds that requests on their way have at least when the server stops.
@@ -147,6 +149,11 @@ impl Session {
         self.worker.pages.counters.http3_connections.one();
         self.phase = Phase::Busy;
         self.open.watch().forgive();
+        let client = self.peer.address.ip();
+        if !self.worker.count_client(&mut self.open, client) {
+            self.worker.pages.counters.connections.refused.one();
+            return Err(Some((ErrorCode::EXCESSIVE_LOAD, "the client has too many connections")));
+        }
         self.before = received(quic);
         self.control = quic.streams().open(Dir::Uni);
         if self.control.is_none() {
@@ -226,6 +233,7 @@ impl Session {
     fn account(&mut self, quic: &Connection) -> Result<(), Over> {
         let incoming: usize = self.streams.iter().map(|open| open.incoming.memory()).sum();
         let composed: u64 = self.streams.iter().map(Open::composed).sum();
+        self.settle_received(quic);
         let by_quic = self.held_by_quic() + self.unread_by_quic(quic);
         let held = self.mail.unread() + incoming + (composed + by_quic) as usize;
         if self.open.watch().receives(&self.worker.pages.shared.room, held) {
@@ -239,8 +247,17 @@ impl Session {
     /// does not tell: what was received since the handshake, less what was read, and less a head
     /// for each datagram.
     fn unread_by_quic(&self, quic: &Connection) -> u64 {
-        let unread = received(quic).saturating_sub(self.before + self.read);
-        unread.min(CONNECTION_WINDOW.into())
+        let most = u64::from(CONNECTION_WINDOW) + STREAM_CREDIT * self.streams.len() as u64;
+        received(quic).saturating_sub(self.before + self.read).min(most)
+    }
+
+    /// Heads of datagrams that are smaller than assumed must not hide what is unread later.
+    fn settle_received(&mut self, quic: &Connection) {
+        let received = received(quic);
+        if received < self.before + self.read {
+            self.before = received.saturating_sub(self.read);
+            self.read = self.read.min(received);
+        }
     }
 
     /// Sets the deadline of what is waited for.
@@ -266,7 +283,7 @@ impl Session {
             self.phase = Phase::Sending;
             watch.busy();
             let streams = &self.streams;
-            let pinned = || streams.iter().map(|open| open.pinned()).sum();
+            let pinned = || streams.iter().filter(|open| open.stands(now)).map(Open::pinned).sum();
             let patience = limits.send_timeout.as_millis() as Ms;
             return match self.stall.wait(self.sent, pinned, now, patience, stalled) {
                 Some(deadline) => {
@@ -312,7 +329,8 @@ impl Session {
                 Ok(())
             }
             (Ended::TimedOut, Phase::Sending) => {
-                let pinned = self.streams.iter().map(|open| open.pinned()).sum();
+                let stands = self.streams.iter().filter(|open| open.stands(now));
+                let pinned = stands.map(Open::pinned).sum();
                 watch.forgive();
                 match self.stall.look(pinned, now, stalled) {
                     Some(deadline) => {
@@ -337,7 +355,11 @@ impl Session {
 
 /// Bytes received, without the heads of datagrams, or about that.
 pub(super) fn received(quic: &Connection) -> u64 {
-    const HEAD: u64 = 64;
-    let stats = quic.stats().udp_rx;
-    stats.bytes.saturating_sub(HEAD * stats.datagrams)
+    /// The least: a short header with our ID, and the tag of the encryption.
+    const HEAD: u64 = 30;
+    /// The same of an acknowledgement: a client that only receives is not to seem to send.
+    const ACK: u64 = 10;
+    let stats = quic.stats();
+    let heads = HEAD * stats.udp_rx.datagrams + ACK * stats.frame_rx.acks;
+    stats.udp_rx.bytes.saturating_sub(heads)
 }

@@ -30,6 +30,7 @@ use crate::{
     net::{
         out::Out,
         quic::Service,
+        socket::{Progress, STALLED_AFTER},
         tls::{TlsFailure, quic_config},
     },
     request::Peer,
@@ -114,6 +115,7 @@ struct Open {
     complete: bool,
     /// QUIC takes no more of it for now.
     blocked: bool,
+    progress: Progress,
 }
 
 impl Open {
@@ -130,6 +132,7 @@ impl Open {
             answered: false,
             complete: false,
             blocked: false,
+            progress: Progress::default(),
         }
     }
 
@@ -148,6 +151,11 @@ impl Open {
     /// Bytes of the store that it holds.
     fn pinned(&self) -> u64 {
         self.framed.pinned() + self.stream.as_ref().map_or(0, |stream| stream.pinned())
+    }
+
+    /// The client has taken too little of it for a while.
+    fn stands(&self, now: Ms) -> bool {
+        self.progress.stands(self.unsent() > 0, now) >= STALLED_AFTER
     }
 }
 
@@ -230,6 +238,8 @@ pub(crate) fn server_config(
         .receive_window(CONNECTION_WINDOW.into())
         .send_window(SEND_WINDOW)
         .datagram_receive_buffer_size(None)
+        // A request may wait for longer than a connection may be idle.
+        .keep_alive_interval(Some(idle / 3))
         .max_idle_timeout(IdleTimeout::try_from(idle).ok());
     let mut config = ServerConfig::with_crypto(quic_config(tls)?);
     config.transport_config(Arc::new(transport));
