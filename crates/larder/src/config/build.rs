@@ -17,7 +17,8 @@ use larder_server::settings::{
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, disk, error_pages, https, identity, lifetimes, objects,
+    TOKEN_BYTES, acme, admin, app, bounded, dictionary, disk, error_pages, https, identity,
+    lifetimes, objects,
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},
@@ -201,6 +202,8 @@ fn site(
         action.fill_from(&policy::action(preset));
     }
     let mut defaults = action.over(&policy::of_the_table());
+    let dictionary = dictionary::dictionary(root, values, &defaults, report);
+    defaults.cache.dictionary = dictionary.is_some();
     defaults.max_object = defaults.max_object.min(memory / 4);
     let mut rules = Vec::new();
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
@@ -228,6 +231,7 @@ fn site(
         remote: values.get("remote")?,
         client_auth: https::client_auth(root, values, directory, report),
         error_pages: pages,
+        dictionary,
         defaults: Arc::new(defaults),
         rules,
     })

@@ -27,7 +27,7 @@ use objects::{FACE_TLS, MEMCACHED, REDIS};
 use origin::{HEALTH, ORIGIN};
 use publish::PUBLISH;
 use remote::REMOTE;
-use site::{DEBUG, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
+use site::{DEBUG, DICTIONARY, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
 
 /// A table of the configuration file.
@@ -77,6 +77,8 @@ pub(crate) enum Section {
     Purge,
     /// `[site.debug]`
     Debug,
+    /// `dictionary = { .. }` of a site.
+    Dictionary,
     /// `[[site.rule]]`
     Rule,
     /// `refresh = { .. }` of a site or rule.
@@ -87,7 +89,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 24] = [
+    pub(crate) const DOCUMENTED: [Section; 25] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -100,6 +102,7 @@ impl Section {
         Section::Health,
         Section::Purge,
         Section::Debug,
+        Section::Dictionary,
         Section::Rule,
         Section::Refresh,
         Section::App,
@@ -139,6 +142,7 @@ impl Section {
             Section::Health => "[[site]] origin.health",
             Section::Purge => "[[site]] purge",
             Section::Debug => "[[site]] debug",
+            Section::Dictionary => "[[site]] dictionary",
             Section::Rule => "[[site.rule]]",
             Section::Refresh => "refresh",
             Section::Preset => "a preset",
@@ -170,6 +174,7 @@ impl Section {
             Section::Health => (HEALTH, &[]),
             Section::Purge => (PURGE, &[]),
             Section::Debug => (DEBUG, &[]),
+            Section::Dictionary => (DICTIONARY, &[]),
             Section::Rule => (RULE, POLICY),
             Section::Refresh => (REFRESH, &[]),
             Section::Preset => (PRESET, POLICY),
