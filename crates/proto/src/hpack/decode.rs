@@ -4,10 +4,10 @@ use super::table::{Name, Table};
 use super::text::Text;
 use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, HpackError, integer, static_table};
 
-/// Lists this many times as large as the limit end the connection: two bytes of a block may insert
-/// a copy of a name of 4 KiB, and a list above the limit is decoded to keep the table in step only.
+/// Lists more than this many times as large as the limit are an error: two bytes of a block may
+/// insert a copy of a name of 4 KiB, and a list above the limit is decoded for the table alone.
 const EXPANSION: usize = 8;
-/// The least size that ends it, in bytes, however small the limit is.
+/// The least size that is one, in bytes, however small the limit is.
 const LEAST_MOST: usize = 64 * 1024;
 
 /// One decoded field line.
@@ -71,7 +71,8 @@ impl Decoder {
     /// Decodes one whole block and calls `sink` with every line, in order.
     ///
     /// Once the size of the list is above `list_limit` no further line is delivered, but the table
-    /// is kept in step. `scratch` is memory for Huffman codes; its content has no meaning.
+    /// is kept in step, up to a list many times as large ([`HpackError::TooLarge`]). `scratch` is
+    /// memory for Huffman codes; its content has no meaning.
     pub fn decode(
         &mut self,
         block: &[u8],

@@ -228,6 +228,9 @@ impl Connection {
                 fault = pseudo::trailer(&line, head).err();
             }
         })?;
+        if decoded.too_large {
+            self.floods.count(Flood::HeaderLists, &limits.floods)?;
+        }
         if decoded.too_large || fault.is_some() {
             return self.stream_fault(id, ErrorCode::PROTOCOL_ERROR, limits, out);
         }
@@ -243,7 +246,10 @@ impl Connection {
     /// Decodes a block that no one reads.
     fn ignore(&mut self, block: &[u8], limits: &Limits, work: &mut Workspace) -> Handled {
         let list = limits.header_list_bytes as usize;
-        self.decoder.decode(block, list, &mut work.scratch, &mut |_| {})?;
+        let decoded = self.decoder.decode(block, list, &mut work.scratch, &mut |_| {})?;
+        if decoded.too_large {
+            self.floods.count(Flood::HeaderLists, &limits.floods)?;
+        }
         Ok(None)
     }
 }
