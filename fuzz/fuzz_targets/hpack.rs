@@ -90,11 +90,7 @@ fn encode_all(mut rest: &[u8]) {
     }
 }
 
-fn lines(
-    decoder: &mut Decoder,
-    block: &[u8],
-    limit: usize,
-) -> Result<(Lines, usize), HpackError> {
+fn lines(decoder: &mut Decoder, block: &[u8], limit: usize) -> Result<(Lines, usize), HpackError> {
     let mut lines = Lines::new();
     let sink = &mut |line: Line<'_>| lines.push((line.name.to_vec(), line.value.to_vec()));
     let decoded = decoder.decode(block, limit, &mut Vec::new(), sink)?;

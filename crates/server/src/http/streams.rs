@@ -31,8 +31,8 @@ use crate::{
     wire::stream::{Answer, Mail, Stream},
 };
 
-/// The part of all waiting requests that those of one client may be: one connection has streams
-/// enough to take the places of all others.
+/// The part of all waiting requests that those of one client may be, if that is more than one
+/// connection has streams: a few connections could take the places of all other clients.
 const CLIENT_PART: usize = 16;
 
 /// The tools of a look at a connection.
@@ -105,9 +105,8 @@ impl Turn<'_> {
                 Taken::Answered
             }
             Now::Later(waiting) => {
-                let limits = &config.settings.http.limits;
-                let counted = self.counts_waiting(limits.connections);
-                let Some(of_client) = counted.filter(|_| exchange.request.may_wait()) else {
+                let may_wait = exchange.request.may_wait();
+                let Some(of_client) = may_wait.then(|| self.counts_waiting()).flatten() else {
                     refuse::refusal(&exchange, out, &flow::CROWDED);
                     return Taken::Answered;
                 };
@@ -124,16 +123,18 @@ impl Turn<'_> {
         }
     }
 
-    /// Counts a request that waits for its client's network, where that is limited. None: the
-    /// network has too many, of `most` of all clients.
-    fn counts_waiting(&self, most: usize) -> Option<Option<Stall>> {
+    /// Counts a request that waits for the network of its client, where that is limited. None: the
+    /// network has too many.
+    fn counts_waiting(&self) -> Option<Option<Stall>> {
         let http = &self.config.settings.http;
         let Some(network) = limited_network(http, self.peer.address.ip()) else {
             return Some(None);
         };
-        let of_client = http.limits.connections_per_client.unwrap_or(0);
-        let most = of_client.max(most / CLIENT_PART).max(1);
-        self.worker.pages.shared.waiting_clients.enter_up_to(network, most).map(Some)
+        let limits = &http.limits;
+        let of_client = limits.connections_per_client.unwrap_or(0).max(limits.streams as usize);
+        // A half at the most: the places of others stay free where there are few of them.
+        let most = of_client.max(limits.connections / CLIENT_PART).min(limits.connections / 2);
+        self.worker.pages.shared.waiting_clients.enter_up_to(network, most.max(1)).map(Some)
     }
 
     /// Composes the answer to a request that is not understood. `head`: as far as it is known.

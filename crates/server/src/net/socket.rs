@@ -47,31 +47,34 @@ pub(crate) const STALLED_AFTER: Ms = 2000;
 pub(crate) struct Progress {
     /// Bytes taken since `since`, below [`PROGRESS`].
     taken: Cell<u64>,
-    /// 0: nothing of it waits.
+    /// The first look that found it waiting; 0: none since it got on.
     since: Cell<Ms>,
 }
 
 impl Progress {
-    /// The client has taken so many bytes of it.
-    pub(crate) fn took(&self, bytes: u64, now: Ms) {
+    /// The client has taken so many bytes of it. `all`: nothing of it waits any more.
+    #[inline]
+    pub(crate) fn took(&self, bytes: u64, all: bool) {
         let taken = self.taken.get() + bytes;
-        if taken >= PROGRESS {
+        if all || taken >= PROGRESS {
             self.taken.set(0);
-            self.since.set(now);
+            self.since.set(0);
         } else {
             self.taken.set(taken);
         }
     }
 
-    /// Milliseconds for which it stands still. `waits`: some of it waits for the client.
+    /// Milliseconds for which looks have found it waiting without progress. `waits`: some of it
+    /// waits for the client.
     pub(crate) fn stands(&self, waits: bool, now: Ms) -> Ms {
         if !waits {
+            return 0;
+        }
+        if self.since.get() == 0 {
             self.taken.set(0);
-            self.since.set(0);
-        } else if self.since.get() == 0 {
             self.since.set(now);
         }
-        if waits { now.saturating_sub(self.since.get()) } else { 0 }
+        now.saturating_sub(self.since.get())
     }
 }
 

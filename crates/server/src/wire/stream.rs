@@ -387,3 +387,23 @@ pub(crate) fn head_of(composed: &[u8]) -> Option<(usize, u16, &[u8])> {
     let lines_at = memchr::memchr(b'\n', composed)? + 1;
     Some((end + 4, status, composed.get(lines_at..end + 2)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_that_is_cut_has_no_end() {
+        let mail = Mail::new(Rc::default());
+        for (taken, is_whole) in [(false, false), (true, true)] {
+            let stream = Stream::new(1, &mail);
+            stream.receive(b"all of it", true);
+            if taken {
+                assert!(matches!(stream.take_piece(), BodyPiece::Data(data) if data.len() == 9));
+            }
+            stream.close();
+            assert_eq!(stream.has(1), is_whole);
+            assert_eq!(mail.unread(), 0);
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::{io, rc::Rc};
 
 use larder_proto::http2;
 
-use super::{Round, Session, requests::DRAIN};
+use super::{Round, Session, answers::stalled, requests::DRAIN};
 use crate::{
     clock::Ms,
     counters::Timing,
@@ -25,8 +25,8 @@ use crate::{
 /// Milliseconds after which a connection without requests gives up memory that it can do without.
 const QUIET_AFTER: Ms = 5000;
 
-/// Memory of a connection of HTTP/2 that is not counted: its tables, and a batch of small answers.
-/// A connection without more takes no part in the account, so that hits cost none of it.
+/// Memory of a round of HTTP/2 that is not counted: its tables, and a batch of small answers. A
+/// connection without more takes no part in the account, so that hits cost none of it.
 const ORDINARY: usize = 16 * 1024;
 
 /// The wait that a connection at rest is in.
@@ -123,17 +123,21 @@ impl Conn {
 
     /// Bytes of memory behind the connection, besides the store's.
     fn held(&self) -> usize {
-        let session = self.h2.as_ref().map_or(0, |session| {
-            session.mail.unread() + session.composed() as usize + session.codec.memory()
-        });
+        let tls = self.socket.stream.tls_memory();
         let buffers = self.buffers.as_ref();
-        let buffers = buffers.map_or(0, |b| b.buf.capacity() + b.out.composed() as usize);
-        let held = session + buffers + self.socket.stream.tls_memory();
-        if self.h2.is_some() { held.saturating_sub(ORDINARY) } else { held }
+        let Some(session) = &self.h2 else {
+            return tls + buffers.map_or(0, |buffers| buffers.buf.capacity());
+        };
+        let composing = session.mail.unread() + session.composed() as usize;
+        let held = composing + session.codec.unfinished() + session.tables + tls;
+        let Some(buffers) = buffers else { return held };
+        (held + buffers.buf.capacity() + buffers.out.composed() as usize).saturating_sub(ORDINARY)
     }
 
+    /// Begins the end of the connection.
     fn leave(&mut self) {
-        if let (Some(session), Some(buffers)) = (&mut self.h2, &mut self.buffers) {
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        if let Some(session) = &mut self.h2 {
             session.leave(&mut buffers.out);
         }
     }
@@ -175,39 +179,50 @@ impl Conn {
         let open = session.codec.open_streams();
         if session.over || session.codec.is_drained() || (session.draining && open == 0) {
             if !session.over {
-                let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
-                session.leave(&mut buffers.out);
+                self.leave();
             }
             return Next::Task(Todo::Close(Timing::default()));
         }
         let limits = &config.settings.http.limits;
         let watch = &socket.watch;
         let unsent = session.unsent() > 0;
-        watch.set_owes(unsent || unread > 0 || session.codec.unfinished() > 0);
+        let partial = unread > 0 || session.codec.unfinished() > 0;
+        watch.set_owes(unsent || partial);
+        let head = if partial {
+            let moved = buffers.as_ref().is_some_and(|buffers| buffers.at > 0);
+            session.unfinished(moved, now + limits.header_timeout.as_millis() as Ms)
+        } else {
+            session.head = None;
+            Ms::MAX
+        };
         if unsent {
             watch.busy();
             session.phase = Phase::Sending;
             match session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms) {
-                Some(deadline) => watch.until(deadline),
+                Some(deadline) => watch.until(deadline.min(head)),
                 None => {
                     worker.pages.counters.timeouts.send.one();
                     socket.reset();
                     return Next::Close;
                 }
             }
-        } else if open > 0 {
+        } else if open > 0 || partial {
             session.release(worker);
             session.phase = Phase::Waiting;
             watch.busy();
-        } else if unread > 0 {
-            session.release(worker);
-            session.phase = Phase::Waiting;
-            watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+            if partial {
+                watch.until(head);
+            }
         } else {
             session.release(worker);
             let until = now + limits.idle_timeout.as_millis() as Ms;
             session.phase = Phase::Idle { until };
             watch.wait_idle(until.min(now + QUIET_AFTER));
+        }
+        // The tables of a connection without requests are looked at when it is quiet.
+        let weighs = unsent || open > 0;
+        if weighs {
+            session.weigh();
         }
         match buffers {
             Some(buffers) if unread > 0 => {
@@ -216,8 +231,11 @@ impl Conn {
             }
             _ => self.give_buffers(),
         }
-        // Less than before: what was sent is free.
-        self.counts();
+        // What was sent is free.
+        if (weighs || self.socket.watch.holds()) && !self.counts() {
+            self.leave();
+            return Next::Task(Todo::Close(Timing::default()));
+        }
         Next::Rest
     }
 
@@ -226,27 +244,31 @@ impl Conn {
         let Self { worker, socket, h2: Some(session), .. } = self else { return Next::Close };
         let (watch, now) = (&socket.watch, worker.pages.clock.now());
         watch.forgive();
+        let head = session.head.as_ref().map_or(Ms::MAX, |head| head.until);
         match (session.phase, ended) {
+            // No other frame may come within a header block: the connection is of no use.
+            (_, Ended::TimedOut) if now >= head => worker.pages.counters.timeouts.header.one(),
             (Phase::Idle { until }, Ended::TimedOut) if now < until => {
                 session.codec.rest();
+                session.weigh();
                 watch.wait_idle(until);
-                return Next::Rest;
+                if self.counts() {
+                    return Next::Rest;
+                }
             }
             (Phase::Sending, Ended::TimedOut) => {
-                let stalled = &worker.conns.shared.stalled;
-                if let Some(deadline) = session.stall.look(session.stalled(now), now, stalled) {
-                    watch.until(deadline);
+                let (held, of_all) = (stalled(&session.streams, now), &worker.conns.shared.stalled);
+                if let Some(deadline) = session.stall.look(held, now, of_all) {
+                    watch.until(deadline.min(head));
                     return Next::Rest;
                 }
                 worker.pages.counters.timeouts.send.one();
                 socket.reset();
                 return Next::Close;
             }
-            (Phase::Waiting, Ended::TimedOut) => worker.pages.counters.timeouts.header.one(),
             _ => {}
         }
-        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
-        session.leave(&mut buffers.out);
+        self.leave();
         Next::Task(Todo::Close(Timing::default()))
     }
 
@@ -328,11 +350,8 @@ impl Session {
 
     /// Returns when to look next at what waits for the client's windows; None: it holds too much.
     fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) -> Option<Ms> {
-        let mut stall = std::mem::take(&mut self.stall);
-        let stalled = &worker.conns.shared.stalled;
-        let next = stall.wait(self.sent, || self.stalled(now), now, patience, stalled);
-        self.stall = stall;
-        next
+        let (streams, of_all) = (&self.streams, &worker.conns.shared.stalled);
+        self.stall.wait(self.sent, || stalled(streams, now), now, patience, of_all)
     }
 
     /// The client is not stalled any more.

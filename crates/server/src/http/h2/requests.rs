@@ -10,7 +10,7 @@ use crate::{
     clock::Ms,
     http::{
         body, log,
-        streams::{Begun, Taken},
+        streams::{Begun, Taken, Turn},
     },
     net::{conns::IoBuffers, out::Out},
     wire::stream::Answer,
@@ -74,8 +74,12 @@ impl Session {
         if ticks > 0 {
             (0..ticks).for_each(|_| self.codec.tick());
             self.ticked = now;
-            let patience = round.turn.config.settings.http.limits.send_timeout;
-            self.reset_stalled(patience.as_millis() as Ms, &mut round.buffers.out);
+            self.weigh();
+            let Turn { worker, config, .. } = &round.turn;
+            let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+            for _ in 0..self.reset_stalled(patience, now, &mut round.buffers.out) {
+                worker.pages.counters.timeouts.send.one();
+            }
         }
     }
 
