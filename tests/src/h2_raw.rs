@@ -52,7 +52,7 @@ impl Raw {
 
     /// The next frame; None: the end of the connection.
     #[track_caller]
-    pub fn next(&mut self) -> Option<Frame> {
+    pub fn receive(&mut self) -> Option<Frame> {
         let mut piece = [0; 16 * 1024];
         loop {
             if let Some(head) = self.received.first_chunk::<9>() {
@@ -79,7 +79,7 @@ impl Raw {
     #[track_caller]
     pub fn find(&mut self, mut is_this: impl FnMut(&Frame) -> bool) -> Option<Frame> {
         loop {
-            let frame = self.next()?;
+            let frame = self.receive()?;
             if is_this(&frame) {
                 return Some(frame);
             }

@@ -117,8 +117,8 @@ fn an_upload_that_is_cut_is_not_taken_for_a_whole_one() {
     gate.open();
     assert_eq!(client.end(waits).unwrap().text(), "page");
     assert_eq!(client.end(whole).unwrap().text(), "page");
-    drop(client);
     larder.term();
+    assert_eq!(client.closed(), 0x100);
     assert!(larder.wait_exit().success());
     let up = origin.requests().into_iter().filter(|seen| seen.method == "POST");
     let bodies: Vec<_> = up.map(|seen| seen.body.len()).collect();

@@ -159,7 +159,7 @@ fn lists_above_the_limit_keep_the_table_in_step() {
     assert_eq!(decode(&mut decoder, &[0xbe]), Ok(lines(&[("custom-key", "custom-header")])));
 }
 
-/// Two bytes insert a copy of a long name: the work for a block is bounded by the limit of the list.
+/// Two bytes insert a copy of a long name: the work for a block is bounded by the list's limit.
 #[test]
 fn lists_many_times_above_the_limit_are_an_error() {
     let mut decoder = Decoder::default();

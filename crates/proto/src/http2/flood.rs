@@ -73,8 +73,8 @@ floods! {
     Priorities priorities 1000,
     /// Streams above the limit of concurrent ones; each was refused.
     RefusedStreams refused_streams 200,
-    /// Header lists above the limit, of requests (each was answered 431) and of others; a single one
-    /// that is many times as large is enough.
+    /// Header lists above the limit, of requests (each was answered 431) and of others. A single
+    /// one that is many times as large is enough.
     HeaderLists header_lists 20,
     /// Frames of unknown types, and frames on streams that are closed.
     Ignored ignored 2000,
@@ -90,7 +90,7 @@ impl Flood {
     }
 }
 
-/// What a request that was answered takes from each counter.
+/// The numbers that a request that was answered takes from the counters.
 const PAID: [u16; Flood::COUNT] = {
     let mut paid = [1; Flood::COUNT];
     // Streams that are reset have cost an origin's work, and a hit that costs the client nothing

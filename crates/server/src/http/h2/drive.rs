@@ -231,7 +231,7 @@ impl Conn {
             }
             _ => self.give_buffers(),
         }
-        // What was sent is free.
+        // The memory of sent answers is free.
         if (weighs || self.socket.watch.holds()) && !self.counts() {
             self.leave();
             return Next::Task(Todo::Close(Timing::default()));

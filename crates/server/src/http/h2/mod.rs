@@ -102,8 +102,8 @@ impl Session {
         self.tables = self.codec.memory() - self.codec.unfinished();
     }
 
-    /// The deadline of what has begun to come and is not whole. `moved`: frames were taken since the
-    /// last call. `until`: the deadline of what has just begun.
+    /// The deadline of a frame or a block that is not whole. `moved`: frames were taken since the
+    /// last call. `until`: the deadline of one that has just begun.
     fn unfinished(&mut self, moved: bool, until: Ms) -> Ms {
         let block = self.codec.unfinished_block();
         let goes_on = |known: &&Unfinished| known.block == block && (block.is_some() || !moved);

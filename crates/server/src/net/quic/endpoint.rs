@@ -145,8 +145,8 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    /// Does what there is to do, as far as a turn allows. A flood of packets keeps nobody out: timers
-    /// and looks have their own part of it.
+    /// Does what there is to do, as far as a turn allows. A flood of packets keeps nobody out:
+    /// timers and looks have their own part of it.
     fn work(&mut self) {
         let now = instant().into_std();
         let has = |part: Duration| instant().into_std() < now + part;
