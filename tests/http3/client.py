@@ -236,7 +236,8 @@ async def perform(client, command):
         await client.ping()
         return {"port": client._transport.get_extra_info("sockname")[1]}
     if do == "stop_windows":
-        client._quic._write_connection_limits = lambda *args, **kwargs: None
+        if not command.get("streams"):
+            client._quic._write_connection_limits = lambda *args, **kwargs: None
         client._quic._write_stream_limits = lambda *args, **kwargs: None
         return {}
     if do == "state":

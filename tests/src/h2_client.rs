@@ -6,10 +6,10 @@ use bytes::Bytes;
 pub use h2::Reason;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -46,6 +46,16 @@ impl H2 {
         let runtime = runtime();
         let stream = runtime.block_on(TcpStream::connect(addr)).unwrap();
         H2::over(runtime, stream, builder, "http", addr)
+    }
+
+    /// The same from this address.
+    #[track_caller]
+    pub fn connect_from(source: IpAddr, addr: SocketAddr) -> H2 {
+        let runtime = runtime();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        let stream = runtime.block_on(socket.connect(addr)).unwrap();
+        H2::over(runtime, stream, Builder::new().enable_push(false), "http", addr)
     }
 
     /// Connects over TLS and agrees upon HTTP/2.

@@ -27,6 +27,7 @@ pub mod fastcgi;
 pub mod fault_origin;
 pub mod fleet;
 pub mod h2_client;
+pub mod h2_raw;
 pub mod h3_client;
 pub mod helper;
 pub mod larder;

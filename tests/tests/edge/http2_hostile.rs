@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Admin, Gate, H2, Larder, Origin, PATIENCE, wait_until};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use larder_tests::h2_client::Open;
+use larder_tests::h2_raw::{Raw, frame, request};
+use larder_tests::{Admin, Answer, Gate, H2, Larder, Origin, wait_until};
 use std::sync::Arc;
 
 const KEPT: &str = "Cache-Control: max-age=600";
@@ -21,77 +21,6 @@ fn larder(origin: &Origin) -> Larder {
 
 fn figure(larder: &Larder, name: &str) -> u64 {
     Admin::of(larder).json("/api/v1/stats")["http"][name].as_u64().unwrap()
-}
-
-/// A client that sends frames as it likes.
-struct Raw(TcpStream);
-
-impl Raw {
-    fn connect(addr: SocketAddr) -> Raw {
-        let stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        let mut raw = Raw(stream);
-        raw.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
-        raw.send(&[frame(4, 0, 0, &[])]);
-        raw
-    }
-
-    /// Sends; an end of the connection is no error.
-    fn send(&mut self, frames: &[Vec<u8>]) -> bool {
-        self.0.write_all(&frames.concat()).is_ok()
-    }
-
-    /// Receives until these bytes come, or the end of the connection.
-    fn read_to(&mut self, bytes: &[u8]) {
-        let (mut all, mut piece) = (Vec::new(), [0; 16 * 1024]);
-        while !all.windows(bytes.len()).any(|part| part == bytes) {
-            match self.0.read(&mut piece) {
-                Ok(read @ 1..) => all.extend_from_slice(&piece[..read]),
-                _ => return,
-            }
-        }
-    }
-
-    /// The error codes of the GOAWAY and RST_STREAM frames until the end of the connection.
-    fn ends(&mut self) -> (Vec<u32>, Vec<u32>) {
-        let mut all = Vec::new();
-        let _ = self.0.read_to_end(&mut all);
-        let (mut goaways, mut resets, mut rest) = (Vec::new(), Vec::new(), &all[..]);
-        while rest.len() >= 9 {
-            let len = u32::from_be_bytes([0, rest[0], rest[1], rest[2]]) as usize;
-            let Some(payload) = rest.get(9..9 + len) else { break };
-            let code = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
-            match rest[3] {
-                3 => resets.push(code(0)),
-                7 => goaways.push(code(4)),
-                _ => {}
-            }
-            rest = &rest[9 + len..];
-        }
-        (goaways, resets)
-    }
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let len = (payload.len() as u32).to_be_bytes();
-    let mut frame = vec![len[1], len[2], len[3], kind, flags];
-    frame.extend_from_slice(&stream.to_be_bytes());
-    frame.extend_from_slice(payload);
-    frame
-}
-
-/// A request, fields as literals without a table.
-fn request(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.push(0);
-        for text in [name, value] {
-            block.push(u8::try_from(text.len()).unwrap());
-            block.extend_from_slice(text.as_bytes());
-        }
-    }
-    frame(1, 5, stream, &block)
 }
 
 const GET: [(&str, &str); 4] =
@@ -273,7 +202,7 @@ fn a_long_answer_to_a_slow_stream_is_not_kept_in_memory() {
 }
 
 #[test]
-fn requests_that_wait_are_as_many_as_connections_may_be() {
+fn requests_that_wait_are_as_many_as_connections_may_be_and_half_of_them_of_one_client() {
     let gate = Arc::new(Gate::closed());
     let wait = gate.clone();
     let origin = Origin::start(move |_, reply| {
@@ -285,18 +214,62 @@ fn requests_that_wait_are_as_many_as_connections_may_be() {
          20\n[[site]]\norigin = \"{}\"\n",
         origin.url()
     ));
-    let client = H2::connect(larder.addr());
-    let begin = |at: usize| client.begin("GET", &format!("/{}", at % 2), &[], true);
-    let mut open: Vec<_> = (0..50).map(begin).collect();
-    let refused = open.split_off(20);
-    for open in refused {
-        assert_eq!(client.end(open).unwrap().status, 503);
+    let begin = |client: &H2| -> Vec<Open> {
+        (0..30).map(|at| client.begin("GET", &format!("/{}", at % 2), &[], true)).collect()
+    };
+    let first = H2::connect(larder.addr());
+    let mut of_first = begin(&first);
+    for open in of_first.split_off(10) {
+        assert_eq!(first.end(open).unwrap().status, 503);
+    }
+    // The places of others are free, however many connections the first one opens.
+    let again = H2::connect(larder.addr());
+    assert_eq!(again.get("/0").status, 503);
+    let other = H2::connect_from([127, 0, 0, 2].into(), larder.addr());
+    let mut of_other = begin(&other);
+    for open in of_other.split_off(10) {
+        assert_eq!(other.end(open).unwrap().status, 503);
     }
     gate.open();
-    for open in open {
-        assert_eq!(client.end(open).unwrap().text(), "page");
+    let text = |answer: Result<Answer, _>| answer.unwrap().text().to_owned();
+    assert!(of_first.into_iter().all(|open| text(first.end(open)) == "page"));
+    assert!(of_other.into_iter().all(|open| text(other.end(open)) == "page"));
+    assert_eq!(first.get("/0").text(), "page");
+}
+
+/// Two bytes of a block insert a copy of a field of 4 KiB: the work for a list is bounded by its
+/// limit, wherever the list comes.
+#[test]
+fn lists_that_grow_out_of_few_bytes_end_their_connection() {
+    let origin = Origin::serving(&[KEPT], "page");
+    let larder = larder(&origin);
+    let counted = || {
+        let stats = Admin::of(&larder).json("/api/v1/stats");
+        stats["http"]["http2_floods"]["header_lists"].as_u64().unwrap()
+    };
+    let name = [&b"\x40\x7f\xa1\x1e"[..], &[b'n'; 4000], b"\0"].concat();
+    let bomb = [&name[..], &b"\x7e\0".repeat(5000)].concat();
+    let trailers = [post(), frame(1, 5, 1, &bomb)].concat();
+    for (number, frames) in [frame(1, 5, 1, &bomb), trailers].into_iter().enumerate() {
+        let mut raw = Raw::connect(larder.addr());
+        raw.send(&[frames]);
+        let (goaways, _) = raw.ends();
+        assert_eq!(goaways, [11]);
+        wait_until("it is counted", || counted() == number as u64 + 1);
     }
-    assert_eq!(client.get("/0").text(), "page");
+    // A hit pays for no list that is too large.
+    assert_eq!(H2::connect(larder.addr()).get("/page").text(), "page");
+    let line = [&b"\x40\x01x\x7f\x7b"[..], &[b'y'; 250]].concat();
+    let large = [&request(3, &GET)[9..], &line, &[0xbe; 300]].concat();
+    let mut raw = Raw::connect(larder.addr());
+    for n in 0..30 {
+        if !raw.send(&[request(4 * n + 1, &GET), frame(1, 5, 4 * n + 3, &large)]) {
+            break;
+        }
+    }
+    let (goaways, _) = raw.ends();
+    assert!(goaways.iter().all(|code| *code == 11), "{goaways:?}");
+    wait_until("the lists are counted", || counted() == 3);
 }
 
 /// Answers that clients do not take, short ones that were copied: they count as their memory.

@@ -4,6 +4,12 @@ use super::table::{Name, Table};
 use super::text::Text;
 use super::{DEFAULT_TABLE_SIZE, ENTRY_OVERHEAD, HpackError, integer, static_table};
 
+/// Lists more than this many times as large as the limit are an error: two bytes of a block may
+/// insert a copy of a name of 4 KiB, and a list above the limit is decoded for the table alone.
+const EXPANSION: usize = 8;
+/// The least size that is one, in bytes, however small the limit is.
+const LEAST_MOST: usize = 64 * 1024;
+
 /// One decoded field line.
 #[derive(Debug)]
 pub struct Line<'a> {
@@ -65,7 +71,8 @@ impl Decoder {
     /// Decodes one whole block and calls `sink` with every line, in order.
     ///
     /// Once the size of the list is above `list_limit` no further line is delivered, but the table
-    /// is kept in step. `scratch` is memory for Huffman codes; its content has no meaning.
+    /// is kept in step, up to a list many times as large ([`HpackError::TooLarge`]). `scratch` is
+    /// memory for Huffman codes; its content has no meaning.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -75,7 +82,11 @@ impl Decoder {
     ) -> Result<Decoded, HpackError> {
         let mut input = self.size_updates(block)?;
         let mut size = 0_usize;
+        let most = list_limit.saturating_mul(EXPANSION).max(LEAST_MOST);
         while let Some(&first) = input.first() {
+            if size > most {
+                return Err(HpackError::TooLarge);
+            }
             let mut deliver = |line: Line<'_>| {
                 size = size.saturating_add(line.name.len() + line.value.len() + ENTRY_OVERHEAD);
                 if size <= list_limit {

@@ -46,6 +46,8 @@ pub enum HpackError {
     /// A size update is above the setting, not at the start of a block, the third of a block, or is
     /// missing after the setting was lowered (sections 4.2 and 6.3).
     TableSize,
+    /// The list is many times as large as the limit.
+    TooLarge,
 }
 
 impl HpackError {
@@ -57,6 +59,7 @@ impl HpackError {
             Self::Index => "index in a header block is beyond the tables",
             Self::Huffman => "Huffman code in a header block is malformed",
             Self::TableSize => "table size update is not allowed",
+            Self::TooLarge => "header list is many times as large as the limit",
         }
     }
 }

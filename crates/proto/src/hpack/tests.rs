@@ -159,6 +159,21 @@ fn lists_above_the_limit_keep_the_table_in_step() {
     assert_eq!(decode(&mut decoder, &[0xbe]), Ok(lines(&[("custom-key", "custom-header")])));
 }
 
+/// Two bytes insert a copy of a long name: the work for a block is bounded by the list's limit.
+#[test]
+fn lists_many_times_above_the_limit_are_an_error() {
+    let mut decoder = Decoder::default();
+    let name = [&b"\x40\x7f\xa1\x1e"[..], &[b'n'; 4000], b"\0"].concat();
+    let decoded = decoder.decode(&name, 10_000, &mut Vec::new(), &mut |_| {});
+    assert_eq!(decoded, Ok(Decoded { size: 4032, too_large: false }));
+    let copies = |n: usize| b"\x7e\0".repeat(n);
+    let mut decode = |n, limit| decoder.decode(&copies(n), limit, &mut Vec::new(), &mut |_| {});
+    assert_eq!(decode(19, 10_000), Ok(Decoded { size: 19 * 4032, too_large: true }));
+    assert_eq!(decode(19, 1), Err(HpackError::TooLarge), "64 KiB, however small the limit is");
+    assert_eq!(decode(8000, 10_000), Err(HpackError::TooLarge));
+    assert_eq!(decode(8000, usize::MAX), Ok(Decoded { size: 8000 * 4032, too_large: false }));
+}
+
 #[test]
 fn marks_stay_with_their_lines() {
     let mut decoder = Decoder::default();

@@ -361,6 +361,11 @@ impl Connection {
         }
     }
 
+    /// The stream of a header block whose last frame has not come.
+    pub fn unfinished_block(&self) -> Option<u32> {
+        self.continuing.as_ref().map(|block| block.stream)
+    }
+
     /// Bytes of a request's fields that are not whole yet.
     pub fn unfinished(&self) -> usize {
         self.continuing.as_ref().map_or(0, |block| block.memory())

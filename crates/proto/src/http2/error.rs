@@ -84,6 +84,9 @@ impl Fault {
 
 impl From<crate::hpack::HpackError> for Fault {
     fn from(error: crate::hpack::HpackError) -> Self {
+        if error == crate::hpack::HpackError::TooLarge {
+            return Self::flood(Flood::HeaderLists);
+        }
         Self { code: ErrorCode::COMPRESSION_ERROR, reason: error.as_str(), flood: None }
     }
 }

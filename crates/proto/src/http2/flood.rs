@@ -1,9 +1,9 @@
 //! Floods: frames that cost their receiver more than their sender (RFC 9113 section 10.5).
 //!
 //! Each kind has a counter. A frame of the kind adds one, a request that was answered takes one
-//! from every counter, and a tick of the caller halves them. A counter above its limit ends the
-//! connection with `ENHANCE_YOUR_CALM`. So a client may do anything as often as it completes
-//! requests, and at a rate below half of the limit per tick without them.
+//! from most of them ([`PAID`]), and a tick of the caller halves them. A counter above its limit
+//! ends the connection with `ENHANCE_YOUR_CALM`. So a client may do most things as often as it
+//! completes requests, and anything at a rate below half of the limit per tick.
 
 use super::error::Fault;
 
@@ -73,7 +73,8 @@ floods! {
     Priorities priorities 1000,
     /// Streams above the limit of concurrent ones; each was refused.
     RefusedStreams refused_streams 200,
-    /// Header lists above the limit; each was answered 431.
+    /// Header lists above the limit, of requests (each was answered 431) and of others. A single
+    /// one that is many times as large is enough.
     HeaderLists header_lists 20,
     /// Frames of unknown types, and frames on streams that are closed.
     Ignored ignored 2000,
@@ -88,6 +89,19 @@ impl Flood {
         self as usize
     }
 }
+
+/// The numbers that a request that was answered takes from the counters.
+const PAID: [u16; Flood::COUNT] = {
+    let mut paid = [1; Flood::COUNT];
+    // Streams that are reset have cost an origin's work, and a hit that costs the client nothing
+    // would pay for each. The 431 for a list would pay for the list itself.
+    paid[Flood::RapidReset.index()] = 0;
+    paid[Flood::MadeYouReset.index()] = 0;
+    paid[Flood::HeaderLists.index()] = 0;
+    // Only sending helps.
+    paid[Flood::UnsentAnswers.index()] = 0;
+    paid
+};
 
 /// The counters of one connection.
 #[derive(Debug, Default)]
@@ -112,17 +126,9 @@ impl Floods {
     /// A request was answered.
     #[inline]
     pub(super) fn answered(&mut self) {
-        self.ease(|counter| counter.saturating_sub(1));
-    }
-
-    /// Changes all counters but that of answers that wait: only sending them helps.
-    #[inline]
-    fn ease(&mut self, by: impl Fn(u16) -> u16) {
-        let unsent = self.0[Flood::UnsentAnswers.index()];
-        for counter in &mut self.0 {
-            *counter = by(*counter);
+        for (counter, paid) in self.0.iter_mut().zip(PAID) {
+            *counter = counter.saturating_sub(paid);
         }
-        self.0[Flood::UnsentAnswers.index()] = unsent;
     }
 
     /// Starts a counter anew.
@@ -131,8 +137,12 @@ impl Floods {
         self.0[flood.index()] = 0;
     }
 
-    /// Time has passed.
+    /// Time has passed. Only sending helps answers that wait.
     pub(super) fn tick(&mut self) {
-        self.ease(|counter| counter / 2);
+        let unsent = self.0[Flood::UnsentAnswers.index()];
+        for counter in &mut self.0 {
+            *counter /= 2;
+        }
+        self.0[Flood::UnsentAnswers.index()] = unsent;
     }
 }

@@ -119,10 +119,10 @@ impl Connection {
         }
         self.streams.last = stream;
         if stream > self.accept_until {
-            return self.ignore(block, work);
+            return self.ignore(block, limits, work);
         }
         if self.streams.len() >= limits.concurrent_streams as usize {
-            self.ignore(block, work)?;
+            self.ignore(block, limits, work)?;
             self.floods.count(Flood::RefusedStreams, &limits.floods)?;
             self.floods.count(Flood::UnsentAnswers, &limits.floods)?;
             frame::write_reset(stream, ErrorCode::REFUSED_STREAM, out);
@@ -203,10 +203,10 @@ impl Connection {
             return match self.closed(id) {
                 Closed::ResetHere => {
                     self.floods.count(Flood::Ignored, &limits.floods)?;
-                    self.ignore(block, work)
+                    self.ignore(block, limits, work)
                 }
                 Closed::ResetByPeer => {
-                    self.ignore(block, work)?;
+                    self.ignore(block, limits, work)?;
                     self.stream_fault(id, ErrorCode::STREAM_CLOSED, limits, out)
                 }
                 Closed::Ended => Err(Fault::closed("HEADERS behind the end of its stream")),
@@ -214,7 +214,7 @@ impl Connection {
             };
         };
         if stream.remote_closed {
-            self.ignore(block, work)?;
+            self.ignore(block, limits, work)?;
             return self.stream_fault(id, ErrorCode::STREAM_CLOSED, limits, out);
         }
         let whole = stream.left.is_none_or(|left| left == 0);
@@ -228,6 +228,9 @@ impl Connection {
                 fault = pseudo::trailer(&line, head).err();
             }
         })?;
+        if decoded.too_large {
+            self.floods.count(Flood::HeaderLists, &limits.floods)?;
+        }
         if decoded.too_large || fault.is_some() {
             return self.stream_fault(id, ErrorCode::PROTOCOL_ERROR, limits, out);
         }
@@ -241,8 +244,12 @@ impl Connection {
     }
 
     /// Decodes a block that no one reads.
-    fn ignore(&mut self, block: &[u8], work: &mut Workspace) -> Handled {
-        self.decoder.decode(block, 0, &mut work.scratch, &mut |_| {})?;
+    fn ignore(&mut self, block: &[u8], limits: &Limits, work: &mut Workspace) -> Handled {
+        let list = limits.header_list_bytes as usize;
+        let decoded = self.decoder.decode(block, list, &mut work.scratch, &mut |_| {})?;
+        if decoded.too_large {
+            self.floods.count(Flood::HeaderLists, &limits.floods)?;
+        }
         Ok(None)
     }
 }

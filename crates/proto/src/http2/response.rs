@@ -144,6 +144,11 @@ impl Connection {
         usize::try_from(open.send.min(self.send).max(0)).unwrap_or(0).min(frame as usize)
     }
 
+    /// Whether the stream's own window lets nothing through.
+    pub fn is_shut(&self, stream: u32) -> bool {
+        self.streams.get(stream).is_some_and(|open| open.send <= 0)
+    }
+
     /// Appends the head of a DATA frame. The caller lets exactly `length` bytes follow, at most
     /// [`Connection::sendable`]. An end without data may be sent at any time.
     #[inline]

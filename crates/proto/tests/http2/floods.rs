@@ -59,6 +59,11 @@ fn every_kind_has_its_limit() {
     let malformed = move |n| headers(id(n), true, &[(":method", "GET")]);
     let refused = Limits { concurrent_streams: 0, ..few() };
     let lists = Limits { header_list_bytes: 50, ..few() };
+    let mut refused_lists = Limits { concurrent_streams: 0, ..lists.clone() };
+    refused_lists.floods.refused_streams = 100;
+    // A name of 4000 bytes, and 1000 copies of it.
+    let name = [&b"\x40\x7f\xa1\x1e"[..], &[b'n'; 4000], b"\0", &b"\x7e\0".repeat(1000)].concat();
+    let trailers = |_| [request(1, false), frame(kind::HEADERS, 5, 1, &name)].concat();
     let unsent = Limits {
         floods: FloodLimits { unsent_answers: 5, ..FloodLimits::default() },
         ..Limits::default()
@@ -81,13 +86,16 @@ fn every_kind_has_its_limit() {
         (few(), &early, (5, Flood::Priorities)),
         (refused, &move |n| request(id(n), true), (5, Flood::RefusedStreams)),
         (lists, &move |n| request(id(n), true), (5, Flood::HeaderLists)),
+        (few(), &trailers, (0, Flood::HeaderLists)),
+        (refused_lists, &move |n| request(id(n), true), (5, Flood::HeaderLists)),
         (few(), &|_| frame(0x42, 0, 0, b"x"), (5, Flood::Ignored)),
     ] {
         assert_eq!(until(limits, frames), expected);
     }
 }
 
-/// A client that cancels every third request, and pings, goes on for ever.
+/// A client that pings with every request goes on for ever; one that cancels some, if it does not
+/// do so faster than time pays for it.
 #[test]
 fn answered_requests_pay_for_a_clients_moods() {
     let mut peer = Peer::ready(few());
@@ -99,10 +107,46 @@ fn answered_requests_pay_for_a_clients_moods() {
             let seen = peer.send(&[reset(id), frame(kind::PING, 0, 0, &[0; 8])].concat());
             assert_eq!(seen.len(), 1, "{seen:?}");
         } else {
-            let sent = peer.conn.respond(id, 200, &[], true, &peer.limits, &mut peer.out);
-            assert_eq!(sent, Sent::Done);
+            answer(&mut peer, id);
+        }
+        if n % 6 == 0 {
+            peer.conn.tick();
         }
     }
+}
+
+/// A hit costs a client nothing: it pays neither for streams that are reset nor for lists that are
+/// too large.
+#[test]
+fn answered_requests_do_not_pay_for_costly_ones() {
+    let malformed = |id| [request(id, false), headers(id, false, &[("X", "y")])].concat();
+    let large = |id| headers(id, true, &[&GET[..], &[("x", &"y".repeat(500))]].concat());
+    let cancelled = |id| [request(id, true), reset(id)].concat();
+    for (costly, flood) in [
+        (&cancelled as &dyn Fn(u32) -> Vec<u8>, Flood::RapidReset),
+        (&malformed, Flood::MadeYouReset),
+        (&large, Flood::HeaderLists),
+    ] {
+        let mut peer = Peer::ready(Limits { header_list_bytes: 400, ..few() });
+        let ended = (0..100).find_map(|n| {
+            peer.get(4 * n + 1);
+            answer(&mut peer, 4 * n + 1);
+            let seen = peer.send(&costly(4 * n + 3));
+            if flood == Flood::HeaderLists && n < 5 {
+                answer(&mut peer, 4 * n + 3);
+            }
+            seen.iter().find_map(|seen| match seen {
+                Seen::Failed { flood, .. } => Some((n, flood.unwrap())),
+                _ => None,
+            })
+        });
+        assert_eq!(ended, Some((5, flood)));
+    }
+}
+
+fn answer(peer: &mut Peer, id: u32) {
+    let sent = peer.conn.respond(id, 200, &[], true, &peer.limits, &mut peer.out);
+    assert_eq!(sent, Sent::Done);
 }
 
 #[test]

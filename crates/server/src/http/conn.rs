@@ -129,7 +129,7 @@ impl Connection for Conn {
                 if self.unread() == 0 && self.pending() == 0 {
                     self.give_buffers();
                 }
-                if self.peer.tls && !self.counts_tls() {
+                if self.peer.tls && !self.counts() {
                     return Next::Close;
                 }
                 if self.socket.stream.has_unsent_tls() {
@@ -187,13 +187,6 @@ impl Connection for Conn {
 }
 
 impl Conn {
-    /// Counts the bytes of records that are not whole. False: there is no room for them.
-    fn counts_tls(&self) -> bool {
-        let buffers = self.buffers.as_ref().map_or(0, |buffers| buffers.buf.capacity());
-        let held = buffers + self.socket.stream.tls_memory();
-        self.socket.watch.receives(&self.worker.pages.shared.room, held)
-    }
-
     /// A connection that nothing was received on.
     pub(crate) fn new(
         worker: Rc<Worker>,

@@ -19,16 +19,21 @@ use crate::{
         flow::{self, Now, Waiting},
         log,
         refuse::{self, Answered},
-        worker::Worker,
+        worker::{Worker, limited_network},
     },
     net::{out::Out, socket::Ended},
     request::{
         Detached, Peer, Request,
         pages::{Config, Pages},
         route::Refusal,
+        stalls::Stall,
     },
     wire::stream::{Answer, Mail, Stream},
 };
+
+/// The part of all waiting requests that those of one client may be, if that is more than one
+/// connection has streams: a few connections could take the places of all other clients.
+const CLIENT_PART: usize = 16;
 
 /// The tools of a look at a connection.
 pub(super) struct Turn<'c> {
@@ -99,22 +104,37 @@ impl Turn<'_> {
                 self.timing.push(exchange.request.timed());
                 Taken::Answered
             }
-            Now::Later(_) if !exchange.request.may_wait() => {
-                refuse::refusal(&exchange, out, &flow::CROWDED);
-                Taken::Answered
-            }
             Now::Later(waiting) => {
+                let may_wait = exchange.request.may_wait();
+                let Some(of_client) = may_wait.then(|| self.counts_waiting()).flatten() else {
+                    refuse::refusal(&exchange, out, &flow::CROWDED);
+                    return Taken::Answered;
+                };
                 let stream = Stream::new(begun.id, mail);
                 let counted = worker.pages.shared.waits();
                 let request = Box::new(exchange.request.detach());
                 let later = later(worker.clone(), stream.clone(), request, waiting);
                 spawn_local(async move {
                     later.await;
-                    drop(counted);
+                    drop((counted, of_client));
                 });
                 Taken::Waits(stream)
             }
         }
+    }
+
+    /// Counts a request that waits for the network of its client, where that is limited. None: the
+    /// network has too many.
+    fn counts_waiting(&self) -> Option<Option<Stall>> {
+        let http = &self.config.settings.http;
+        let Some(network) = limited_network(http, self.peer.address.ip()) else {
+            return Some(None);
+        };
+        let limits = &http.limits;
+        let of_client = limits.connections_per_client.unwrap_or(0).max(limits.streams as usize);
+        // A half at the most: the places of others stay free where there are few of them.
+        let most = of_client.max(limits.connections / CLIENT_PART).min(limits.connections / 2);
+        self.worker.pages.shared.waiting_clients.enter_up_to(network, most.max(1)).map(Some)
     }
 
     /// Composes the answer to a request that is not understood. `head`: as far as it is known.

@@ -98,6 +98,15 @@ impl Worker {
         fits.then_some(open)
     }
 
+    /// Counts a connection of HTTP/3 for its client, whose address is proved by now. False: the
+    /// client has too many.
+    pub(super) fn count_client(&self, open: &mut OpenConnection, client: IpAddr) -> bool {
+        let counted = self.client_fits(client);
+        let fits = counted.is_ok();
+        open.client = counted.ok().flatten();
+        fits
+    }
+
     /// Whether connections end when they are idle: the server stops.
     #[inline]
     pub(crate) fn draining(&self) -> bool {
@@ -227,10 +236,7 @@ impl Worker {
         let config = self.pages.config();
         let http = &config.settings.http;
         let Some(most) = http.limits.connections_per_client else { return Ok(None) };
-        if http.trusted_proxies.iter().any(|net| net.contains(client)) {
-            return Ok(None);
-        }
-        let client = network(client, http.limits.client_prefix_v4, http.limits.client_prefix_v6);
+        let Some(client) = limited_network(http, client) else { return Ok(None) };
         let held = self.pages.shared.clients.enter_up_to(client, most);
         if held.is_none() {
             self.pages.counters.crowded.one();
@@ -243,6 +249,16 @@ impl Worker {
     pub(crate) fn shows(&self) -> bool {
         self.log.is_some() || self.feed.as_ref().is_some_and(LiveFeed::watched)
     }
+}
+
+/// The network that a client is counted as. None: a trusted proxy, for which nothing is limited.
+pub(super) fn limited_network(
+    http: &crate::settings::HttpSettings,
+    client: IpAddr,
+) -> Option<IpAddr> {
+    let trusted = http.trusted_proxies.iter().any(|net| net.contains(client));
+    let (v4, v6) = (http.limits.client_prefix_v4, http.limits.client_prefix_v6);
+    (!trusted).then(|| network(client, v4, v6))
 }
 
 /// Counts an open connection against `limits.connections`, and keeps its place in the sweep's list;

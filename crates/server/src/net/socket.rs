@@ -5,6 +5,7 @@
 //! registered and none is cancelled.
 
 use std::{
+    cell::Cell,
     future::poll_fn,
     io::{self, IoSlice},
     rc::Rc,
@@ -40,6 +41,42 @@ pub(crate) const PROGRESS: u64 = 16 * 1024;
 /// Milliseconds without progress after which a client counts as stalled: what it holds of the store
 /// is counted then.
 pub(crate) const STALLED_AFTER: Ms = 2000;
+
+/// How one of several answers on a connection gets on.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Bytes taken since `since`, below [`PROGRESS`].
+    taken: Cell<u64>,
+    /// The first look that found it waiting; 0: none since it got on.
+    since: Cell<Ms>,
+}
+
+impl Progress {
+    /// The client has taken so many bytes of it. `all`: nothing of it waits any more.
+    #[inline]
+    pub(crate) fn took(&self, bytes: u64, all: bool) {
+        let taken = self.taken.get() + bytes;
+        if all || taken >= PROGRESS {
+            self.taken.set(0);
+            self.since.set(0);
+        } else {
+            self.taken.set(taken);
+        }
+    }
+
+    /// Milliseconds for which looks have found it waiting without progress. `waits`: some of it
+    /// waits for the client.
+    pub(crate) fn stands(&self, waits: bool, now: Ms) -> Ms {
+        if !waits {
+            return 0;
+        }
+        if self.since.get() == 0 {
+            self.taken.set(0);
+            self.since.set(now);
+        }
+        now.saturating_sub(self.since.get())
+    }
+}
 
 /// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for
 /// yet.

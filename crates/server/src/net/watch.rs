@@ -141,6 +141,12 @@ impl Watch {
         self.holding(room).borrow_mut().resize(more + more / 2)
     }
 
+    /// Whether something of it was ever counted.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.holding.get().is_some()
+    }
+
     /// Where what it holds is counted, for further purposes.
     pub(crate) fn holder(&self, room: &Arc<Room>) -> Arc<Holder> {
         self.holding(room).borrow().holder().clone()

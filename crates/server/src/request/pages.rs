@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) stalls: Stalls,
     /// Connections of each client, where they are limited.
     pub(crate) clients: Stalls,
+    /// Requests of HTTP/2 and 3 that wait, by the network of the client.
+    pub(crate) waiting_clients: Stalls,
     /// Requests of each client, where they are limited.
     pub(crate) limits: Limits,
     /// Names this process in CDN-Loop (RFC 8586).
@@ -103,6 +105,7 @@ impl Shared {
             room,
             stalls: Stalls::default(),
             clients: Stalls::default(),
+            waiting_clients: Stalls::default(),
             limits: Limits::default(),
             flights: Flights::new(),
             open: AtomicUsize::new(0),

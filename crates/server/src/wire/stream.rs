@@ -19,7 +19,7 @@ use http::HeaderMap;
 
 use crate::net::{
     out::Out,
-    socket::{Ended, Watch},
+    socket::{Ended, Progress, Watch},
 };
 
 /// Bytes of a body that are handed to the origin at a time: small frames are joined.
@@ -112,6 +112,7 @@ pub(crate) struct Stream {
     /// As lines of HTTP/1.
     pub(crate) trailers: RefCell<Option<Vec<u8>>>,
     pub(crate) answer: Cell<Answer>,
+    pub(crate) progress: Progress,
     /// Bytes of the store that the task holds besides those in `out`.
     pub(crate) held: Cell<u64>,
     body: RefCell<Body>,
@@ -147,6 +148,7 @@ impl Stream {
             head_sent: Cell::default(),
             trailers: RefCell::default(),
             answer: Cell::new(answer),
+            progress: Progress::default(),
             held: Cell::default(),
             body: RefCell::default(),
             consumed: Cell::default(),
@@ -262,7 +264,12 @@ impl Stream {
     pub(crate) fn close(&self) {
         self.gone.set(true);
         drop(self.out.take());
+        let waits = self.body.borrow().bytes > 0;
         self.drop_body();
+        if waits {
+            // An upload that was cut is never taken for a whole one.
+            self.body.borrow_mut().ended = false;
+        }
         self.wake();
     }
 
@@ -379,4 +386,24 @@ pub(crate) fn head_of(composed: &[u8]) -> Option<(usize, u16, &[u8])> {
     let status = status.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
     let lines_at = memchr::memchr(b'\n', composed)? + 1;
     Some((end + 4, status, composed.get(lines_at..end + 2)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_that_is_cut_has_no_end() {
+        let mail = Mail::new(Rc::default());
+        for (taken, is_whole) in [(false, false), (true, true)] {
+            let stream = Stream::new(1, &mail);
+            stream.receive(b"all of it", true);
+            if taken {
+                assert!(matches!(stream.take_piece(), BodyPiece::Data(data) if data.len() == 9));
+            }
+            stream.close();
+            assert_eq!(stream.has(1), is_whole);
+            assert_eq!(mail.unread(), 0);
+        }
+    }
 }

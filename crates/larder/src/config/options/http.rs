@@ -106,8 +106,9 @@ pub(super) const LIMITS: &[Opt] = &[
         "connections_per_client",
         Kind::Count(1, 1_000_000),
         "",
-        "Connections of one client at once; the next one gets 503 and is closed. Trusted proxies \
-         and HTTP/3 are not counted. Default: no limit but `connections`.",
+        "Connections of one client at once; the next one gets 503 and is closed. Those of HTTP/3 \
+         count once their handshake is done, trusted proxies not at all. Default: no limit but \
+         `connections`.",
     ),
     opt(
         "client_prefix_v4",

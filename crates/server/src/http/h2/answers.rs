@@ -6,7 +6,8 @@ use larder_proto::http2::{ErrorCode, Fields, Sent};
 
 use super::Session;
 use crate::{
-    net::out::Out,
+    clock::Ms,
+    net::{out::Out, socket::STALLED_AFTER},
     wire::stream::{Answer, Stream, head_of},
 };
 
@@ -144,6 +145,7 @@ impl Session {
             let sent = self.codec.data_frame(id, length as usize, end, &self.limits, out.scratch());
             stream.out.borrow_mut().move_to(length, out);
             self.sent += length;
+            stream.progress.took(length, length == left);
             if sent != Sent::Open {
                 self.ended(id, sent, out);
             } else if length == left {
@@ -160,6 +162,21 @@ impl Session {
         self.streams.iter().map(|stream| stream.pinned()).sum()
     }
 
+    /// Resets the streams whose own windows have been shut for `patience` milliseconds while others
+    /// keep the connection. Returns how many.
+    pub(super) fn reset_stalled(&mut self, patience: Ms, now: Ms, out: &mut Out) -> usize {
+        let codec = &self.codec;
+        let is_shut = |stream: &&Rc<Stream>| {
+            codec.is_shut(stream.id as u32) && stands(stream, now) >= patience
+        };
+        let shut: Vec<_> = self.streams.iter().filter(is_shut).map(|s| s.id as u32).collect();
+        for &id in &shut {
+            self.codec.reset(id, ErrorCode::CANCEL, &self.limits, out.scratch());
+            self.forget(id);
+        }
+        shut.len()
+    }
+
     /// Bytes of answers that wait for the client's windows.
     pub(super) fn unsent(&self) -> u64 {
         self.streams.iter().map(|stream| stream.out.borrow().pending()).sum()
@@ -169,4 +186,15 @@ impl Session {
 /// Nothing follows what the stream holds.
 fn is_complete(stream: &Stream) -> bool {
     stream.answer.get() == Answer::Complete && stream.trailers.borrow().is_none()
+}
+
+/// Bytes of the store that answers hold that stand still.
+pub(super) fn stalled(streams: &[Rc<Stream>], now: Ms) -> u64 {
+    let stands = |stream: &&Rc<Stream>| stands(stream, now) >= STALLED_AFTER;
+    streams.iter().filter(stands).map(|stream| stream.pinned()).sum()
+}
+
+/// Milliseconds for which the client has taken too little of an answer.
+fn stands(stream: &Stream, now: Ms) -> Ms {
+    stream.progress.stands(!stream.out.borrow().is_empty(), now)
 }

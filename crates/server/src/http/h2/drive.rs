@@ -4,7 +4,7 @@ use std::{io, rc::Rc};
 
 use larder_proto::http2;
 
-use super::{Round, Session, requests::DRAIN};
+use super::{Round, Session, answers::stalled, requests::DRAIN};
 use crate::{
     clock::Ms,
     counters::Timing,
@@ -24,6 +24,10 @@ use crate::{
 
 /// Milliseconds after which a connection without requests gives up memory that it can do without.
 const QUIET_AFTER: Ms = 5000;
+
+/// Memory of a round of HTTP/2 that is not counted: its tables, and a batch of small answers. A
+/// connection without more takes no part in the account, so that hits cost none of it.
+const ORDINARY: usize = 16 * 1024;
 
 /// The wait that a connection at rest is in.
 #[derive(Clone, Copy, Default)]
@@ -86,7 +90,7 @@ impl Conn {
         work: &mut Work,
         bodies: bool,
     ) -> bool {
-        let Self { worker, socket, buffers, h2: Some(session), peer, .. } = self else {
+        let Self { worker, buffers, h2: Some(session), peer, .. } = self else {
             return false;
         };
         let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
@@ -106,14 +110,36 @@ impl Conn {
         }
         session.take_mail(&mut buffers.out);
         let more = bodies && session.pump(&mut buffers.out);
-        let held = buffers.buf.capacity()
-            + session.mail.unread()
-            + session.codec.unfinished()
-            + session.composed() as usize;
-        if !socket.watch.receives(&worker.pages.shared.room, held) {
-            session.leave(&mut buffers.out);
+        if !self.counts() {
+            self.leave();
         }
         taken.more || more
+    }
+
+    /// Counts the memory that the client makes the server hold. False: there is no room for it.
+    pub(in crate::http) fn counts(&self) -> bool {
+        self.socket.watch.receives(&self.worker.pages.shared.room, self.held())
+    }
+
+    /// Bytes of memory behind the connection, besides the store's.
+    fn held(&self) -> usize {
+        let tls = self.socket.stream.tls_memory();
+        let buffers = self.buffers.as_ref();
+        let Some(session) = &self.h2 else {
+            return tls + buffers.map_or(0, |buffers| buffers.buf.capacity());
+        };
+        let composing = session.mail.unread() + session.composed() as usize;
+        let held = composing + session.codec.unfinished() + session.tables + tls;
+        let Some(buffers) = buffers else { return held };
+        (held + buffers.buf.capacity() + buffers.out.composed() as usize).saturating_sub(ORDINARY)
+    }
+
+    /// Begins the end of the connection.
+    fn leave(&mut self) {
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        if let Some(session) = &mut self.h2 {
+            session.leave(&mut buffers.out);
+        }
     }
 
     /// Sends what was composed without waiting. `more`: there is more to do.
@@ -153,39 +179,50 @@ impl Conn {
         let open = session.codec.open_streams();
         if session.over || session.codec.is_drained() || (session.draining && open == 0) {
             if !session.over {
-                let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
-                session.leave(&mut buffers.out);
+                self.leave();
             }
             return Next::Task(Todo::Close(Timing::default()));
         }
         let limits = &config.settings.http.limits;
         let watch = &socket.watch;
         let unsent = session.unsent() > 0;
-        watch.set_owes(unsent || unread > 0 || session.codec.unfinished() > 0);
+        let partial = unread > 0 || session.codec.unfinished() > 0;
+        watch.set_owes(unsent || partial);
+        let head = if partial {
+            let moved = buffers.as_ref().is_some_and(|buffers| buffers.at > 0);
+            session.unfinished(moved, now + limits.header_timeout.as_millis() as Ms)
+        } else {
+            session.head = None;
+            Ms::MAX
+        };
         if unsent {
             watch.busy();
             session.phase = Phase::Sending;
             match session.wait_to_send(worker, now, limits.send_timeout.as_millis() as Ms) {
-                Some(deadline) => watch.until(deadline),
+                Some(deadline) => watch.until(deadline.min(head)),
                 None => {
                     worker.pages.counters.timeouts.send.one();
                     socket.reset();
                     return Next::Close;
                 }
             }
-        } else if open > 0 {
+        } else if open > 0 || partial {
             session.release(worker);
             session.phase = Phase::Waiting;
             watch.busy();
-        } else if unread > 0 {
-            session.release(worker);
-            session.phase = Phase::Waiting;
-            watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+            if partial {
+                watch.until(head);
+            }
         } else {
             session.release(worker);
             let until = now + limits.idle_timeout.as_millis() as Ms;
             session.phase = Phase::Idle { until };
             watch.wait_idle(until.min(now + QUIET_AFTER));
+        }
+        // The tables of a connection without requests are looked at when it is quiet.
+        let weighs = unsent || open > 0;
+        if weighs {
+            session.weigh();
         }
         match buffers {
             Some(buffers) if unread > 0 => {
@@ -193,6 +230,11 @@ impl Conn {
                 buffers.at = 0;
             }
             _ => self.give_buffers(),
+        }
+        // The memory of sent answers is free.
+        if (weighs || self.socket.watch.holds()) && !self.counts() {
+            self.leave();
+            return Next::Task(Todo::Close(Timing::default()));
         }
         Next::Rest
     }
@@ -202,27 +244,31 @@ impl Conn {
         let Self { worker, socket, h2: Some(session), .. } = self else { return Next::Close };
         let (watch, now) = (&socket.watch, worker.pages.clock.now());
         watch.forgive();
+        let head = session.head.as_ref().map_or(Ms::MAX, |head| head.until);
         match (session.phase, ended) {
+            // No other frame may come within a header block: the connection is of no use.
+            (_, Ended::TimedOut) if now >= head => worker.pages.counters.timeouts.header.one(),
             (Phase::Idle { until }, Ended::TimedOut) if now < until => {
                 session.codec.rest();
+                session.weigh();
                 watch.wait_idle(until);
-                return Next::Rest;
+                if self.counts() {
+                    return Next::Rest;
+                }
             }
             (Phase::Sending, Ended::TimedOut) => {
-                let stalled = &worker.conns.shared.stalled;
-                if let Some(deadline) = session.stall.look(session.pinned(), now, stalled) {
-                    watch.until(deadline);
+                let (held, of_all) = (stalled(&session.streams, now), &worker.conns.shared.stalled);
+                if let Some(deadline) = session.stall.look(held, now, of_all) {
+                    watch.until(deadline.min(head));
                     return Next::Rest;
                 }
                 worker.pages.counters.timeouts.send.one();
                 socket.reset();
                 return Next::Close;
             }
-            (Phase::Waiting, Ended::TimedOut) => worker.pages.counters.timeouts.header.one(),
             _ => {}
         }
-        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
-        session.leave(&mut buffers.out);
+        self.leave();
         Next::Task(Todo::Close(Timing::default()))
     }
 
@@ -252,6 +298,9 @@ impl Conn {
                 }
                 Err(Ended::TimedOut) => {}
                 Err(ended) => return Err(ended),
+            }
+            if !self.counts() {
+                return Err(Ended::Closed);
             }
             let (Some(session), Some(buffers)) = (&mut self.h2, &self.buffers) else { break };
             session.taken += before - buffers.out.pending();
@@ -301,9 +350,8 @@ impl Session {
 
     /// Returns when to look next at what waits for the client's windows; None: it holds too much.
     fn wait_to_send(&mut self, worker: &Worker, now: Ms, patience: Ms) -> Option<Ms> {
-        let streams = &self.streams;
-        let pinned = || streams.iter().map(|stream| stream.pinned()).sum();
-        self.stall.wait(self.sent, pinned, now, patience, &worker.conns.shared.stalled)
+        let (streams, of_all) = (&self.streams, &worker.conns.shared.stalled);
+        self.stall.wait(self.sent, || stalled(streams, now), now, patience, of_all)
     }
 
     /// The client is not stalled any more.

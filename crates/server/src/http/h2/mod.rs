@@ -42,6 +42,10 @@ pub(super) struct Session {
     /// When the codec was told the time last.
     ticked: Ms,
     phase: drive::Phase,
+    /// A request head, or another frame, that is not whole.
+    head: Option<Unfinished>,
+    /// Bytes of memory of the codec's tables when they were looked at last.
+    tables: usize,
     /// The client has to open its windows.
     stall: Stall,
     /// Bytes of answers' bodies that the client's windows have let through.
@@ -51,6 +55,14 @@ pub(super) struct Session {
     draining: bool,
     /// The connection is at its end: what is composed is sent, and nothing more is received.
     over: bool,
+}
+
+/// A part of a frame, or of a header block in several frames.
+struct Unfinished {
+    /// The stream of the header block.
+    block: Option<u32>,
+    /// The rest of it has to come by then.
+    until: Ms,
 }
 
 /// The tools of a round.
@@ -75,12 +87,29 @@ impl Session {
             need: 1,
             ticked: now,
             phase: drive::Phase::default(),
+            head: None,
+            tables: 0,
             stall: Stall::default(),
             sent: 0,
             taken: 0,
             draining: false,
             over: false,
         })
+    }
+
+    /// Looks at the memory of the codec's tables. Hits do not.
+    fn weigh(&mut self) {
+        self.tables = self.codec.memory() - self.codec.unfinished();
+    }
+
+    /// The deadline of a frame or a block that is not whole. `moved`: frames were taken since the
+    /// last call. `until`: the deadline of one that has just begun.
+    fn unfinished(&mut self, moved: bool, until: Ms) -> Ms {
+        let block = self.codec.unfinished_block();
+        let goes_on = |known: &&Unfinished| known.block == block && (block.is_some() || !moved);
+        let until = self.head.as_ref().filter(goes_on).map_or(until, |known| known.until);
+        self.head = Some(Unfinished { block, until });
+        until
     }
 
     fn find(&self, id: u32) -> Option<&Rc<Stream>> {

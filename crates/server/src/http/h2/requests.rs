@@ -10,7 +10,7 @@ use crate::{
     clock::Ms,
     http::{
         body, log,
-        streams::{Begun, Taken},
+        streams::{Begun, Taken, Turn},
     },
     net::{conns::IoBuffers, out::Out},
     wire::stream::Answer,
@@ -36,7 +36,7 @@ impl Session {
     pub(in crate::http) fn take(&mut self, round: &mut Round<'_>, most: usize) -> Received {
         let mut scratch = round.turn.worker.h2.take().unwrap_or_default();
         let mut taken = Received { events: 0, more: false };
-        self.tick(round.turn.worker.pages.clock.at(round.turn.since));
+        self.tick(round);
         loop {
             let IoBuffers { buf, at, out } = &mut *round.buffers;
             let unread = &buf[*at..];
@@ -67,12 +67,19 @@ impl Session {
         !self.over && out.composed() < JAM && out.pending() < AHEAD
     }
 
-    /// Halves the counters of floods once a second.
-    fn tick(&mut self, now: Ms) {
+    /// Halves the counters of floods once a second, and looks for streams that stand still.
+    fn tick(&mut self, round: &mut Round<'_>) {
+        let now = round.turn.worker.pages.clock.at(round.turn.since);
         let ticks = (now.saturating_sub(self.ticked) / TICK).min(16);
         if ticks > 0 {
             (0..ticks).for_each(|_| self.codec.tick());
             self.ticked = now;
+            self.weigh();
+            let Turn { worker, config, .. } = &round.turn;
+            let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+            for _ in 0..self.reset_stalled(patience, now, &mut round.buffers.out) {
+                worker.pages.counters.timeouts.send.one();
+            }
         }
     }
 

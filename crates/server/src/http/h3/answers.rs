@@ -7,6 +7,7 @@ use quinn_proto::{Connection, SendStream, WriteError};
 
 use super::{Open, SEND_WINDOW, Scratch, Session, stream_id, var};
 use crate::{
+    clock::Ms,
     net::out::{Out, Sink},
     wire::stream::{Answer, Stream, head_of},
 };
@@ -100,15 +101,16 @@ impl Session {
         let before = open.framed.pending();
         let mut pour = Pour { stream: quic.send_stream(stream_id(open.id)), left: most };
         let poured = open.framed.send(&mut pour);
-        let bytes = before - open.framed.pending();
-        self.count(open.id, bytes);
+        let left = open.framed.pending();
+        self.count(open.id, before - left);
+        open.progress.took(before - left, left == 0);
         match poured {
             Err(Full::Closed) => {
                 self.abort(quic, open.id, ErrorCode::INTERNAL_ERROR);
                 true
             }
             Err(Full::Window) => {
-                open.blocked = true;
+                open.blocked = Some(self.sent);
                 false
             }
             Err(Full::Turn) => false,
@@ -180,13 +182,13 @@ impl Session {
     pub(super) fn pump(&mut self, quic: &mut Connection) {
         let mut streams = std::mem::take(&mut self.streams);
         loop {
-            let next = |open: &&Open| !open.blocked && has_news(open);
+            let next = |open: &&Open| open.blocked.is_none() && has_news(open);
             let Some(urgency) = streams.iter().filter(next).map(|o| o.priority.urgency).min()
             else {
                 break;
             };
             streams.retain_mut(|open| {
-                let is_next = open.priority.urgency == urgency && !open.blocked && has_news(open);
+                let is_next = open.priority.urgency == urgency && next(&&*open);
                 !(is_next && self.advance(quic, open))
             });
         }
@@ -234,6 +236,35 @@ impl Session {
             }
         }
         true
+    }
+
+    /// Resets the streams whose own windows have been shut for `patience` milliseconds while others
+    /// keep the connection.
+    pub(super) fn reset_stalled(&mut self, quic: &mut Connection, patience: Ms) {
+        let (now, sent) = (self.now, self.sent);
+        let shut =
+            self.end_streams(quic, |open| open.is_shut(sent) && open.stands(now) >= patience);
+        for _ in 0..shut {
+            self.worker.pages.counters.timeouts.send.one();
+        }
+    }
+
+    /// Ends both sides of the streams that `ends` chooses. Returns how many.
+    pub(super) fn end_streams(
+        &mut self,
+        quic: &mut Connection,
+        mut ends: impl FnMut(&Open) -> bool,
+    ) -> usize {
+        let mut ended = Vec::new();
+        self.streams.retain(|open| {
+            let ends = ends(open);
+            if ends {
+                ended.push(open.id);
+            }
+            !ends
+        });
+        ended.iter().for_each(|&id| self.abort(quic, id, ErrorCode::REQUEST_CANCELLED));
+        ended.len()
     }
 
     /// Bytes of answers that wait for the client.

@@ -11,7 +11,7 @@ use crate::{
     http::streams::Turn,
     net::{
         quic::{self, Look},
-        socket::{Ended, Watch},
+        socket::{Ended, STALLED_AFTER, Watch},
         tls::TlsFailure,
     },
     request::pages::Config,
@@ -19,6 +19,8 @@ use crate::{
 
 /// Milliseconds between two ticks of the codec.
 const TICK: Ms = 1000;
+/// Bytes of a stream that may have been read, and allowed for anew, while the rest of it waits.
+const STREAM_CREDIT: u64 = 32 * 1024;
 /// The largest number of a stream with a request, rounded up to one (RFC 9114 section 5.2).
 const LAST_STREAM: u64 = (1 << 62) - 4;
 /// Milliseconds that requests on their way have at least when the server stops.
@@ -82,10 +84,11 @@ impl Session {
         let worker = self.worker.clone();
         let since = worker.pages.clock.micros();
         let now = worker.pages.clock.at(since);
+        self.now = now;
         if let Err(ended) = self.open.watch().check() {
-            self.ended(&ended, now)?;
+            self.ended(quic, config, &ended)?;
         }
-        self.tick(now);
+        self.tick(quic, config);
         let (mut timing, mut scratch) =
             (worker.timing.take(), worker.h3.take().unwrap_or_default());
         let mut turn =
@@ -147,6 +150,11 @@ impl Session {
         self.worker.pages.counters.http3_connections.one();
         self.phase = Phase::Busy;
         self.open.watch().forgive();
+        let client = self.peer.address.ip();
+        if !self.worker.count_client(&mut self.open, client) {
+            self.worker.pages.counters.connections.refused.one();
+            return Err(Some((ErrorCode::EXCESSIVE_LOAD, "the client has too many connections")));
+        }
         self.before = received(quic);
         self.control = quic.streams().open(Dir::Uni);
         if self.control.is_none() {
@@ -167,12 +175,15 @@ impl Session {
         (error.code, error.reason)
     }
 
-    /// Halves the counter of what is done in vain once a second.
-    fn tick(&mut self, now: Ms) {
-        let ticks = (now.saturating_sub(self.ticked) / TICK).min(32);
+    /// Halves the counter of what is done in vain once a second, and looks for streams that stand
+    /// still.
+    fn tick(&mut self, quic: &mut Connection, config: &Config) {
+        let ticks = (self.now.saturating_sub(self.ticked) / TICK).min(32);
         if ticks > 0 {
             (0..ticks).for_each(|_| self.codec.tick());
-            self.ticked = now;
+            self.ticked = self.now;
+            let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+            self.reset_stalled(quic, patience);
         }
     }
 
@@ -226,7 +237,7 @@ impl Session {
     fn account(&mut self, quic: &Connection) -> Result<(), Over> {
         let incoming: usize = self.streams.iter().map(|open| open.incoming.memory()).sum();
         let composed: u64 = self.streams.iter().map(Open::composed).sum();
-        let by_quic = self.held_by_quic() + self.unread_by_quic(quic);
+        let by_quic = self.held_by_quic() + self.unread_by_quic(received(quic));
         let held = self.mail.unread() + incoming + (composed + by_quic) as usize;
         if self.open.watch().receives(&self.worker.pages.shared.room, held) {
             Ok(())
@@ -238,9 +249,14 @@ impl Session {
     /// About the bytes of streams that QUIC holds because others have to come before them, which it
     /// does not tell: what was received since the handshake, less what was read, and less a head
     /// for each datagram.
-    fn unread_by_quic(&self, quic: &Connection) -> u64 {
-        let unread = received(quic).saturating_sub(self.before + self.read);
-        unread.min(CONNECTION_WINDOW.into())
+    fn unread_by_quic(&mut self, received: u64) -> u64 {
+        let most = u64::from(CONNECTION_WINDOW) + STREAM_CREDIT * self.streams.len() as u64;
+        let Some(unread) = received.checked_sub(self.before + self.read) else {
+            // Heads that are smaller than assumed must not hide what is unread later.
+            (self.before, self.read) = (received, 0);
+            return 0;
+        };
+        unread.min(most)
     }
 
     /// Sets the deadline of what is waited for.
@@ -256,31 +272,34 @@ impl Session {
         if self.phase == Phase::Handshake {
             return Ok(());
         }
+        let first = self.streams.iter().filter(|open| !open.has_begun()).map(|open| open.since);
+        let patience = limits.header_timeout.as_millis() as Ms;
+        let head = first.min().map_or(Ms::MAX, |since| since + patience);
         if let Drain::Announced(until) = self.drain {
             self.phase = Phase::Busy;
             watch.busy();
-            watch.until(until);
+            watch.until(until.min(head));
             return Ok(());
         }
         if self.unsent() > 0 {
             self.phase = Phase::Sending;
             watch.busy();
             let streams = &self.streams;
-            let pinned = || streams.iter().map(|open| open.pinned()).sum();
+            let pinned = || pinned(streams, now);
             let patience = limits.send_timeout.as_millis() as Ms;
             return match self.stall.wait(self.sent, pinned, now, patience, stalled) {
                 Some(deadline) => {
-                    watch.until(deadline);
+                    watch.until(deadline.min(head));
                     Ok(())
                 }
                 None => Err(Some(self.timed_out())),
             };
         }
         self.stall.release(stalled);
-        let has_begun = |open: &Open| open.answered || open.stream.is_some();
-        if !self.streams.iter().all(has_begun) {
+        if head < Ms::MAX {
             self.phase = Phase::Head;
-            watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+            watch.busy();
+            watch.until(head);
         } else if !self.streams.is_empty() || self.drain == Drain::Final {
             self.phase = Phase::Busy;
             watch.busy();
@@ -297,8 +316,24 @@ impl Session {
         (ErrorCode::REQUEST_CANCELLED, "the answers were not taken in time")
     }
 
+    /// Ends the streams whose heads have not come in time.
+    fn end_heads(&mut self, quic: &mut Connection, config: &Config) -> Result<(), Over> {
+        let patience = config.settings.http.limits.header_timeout.as_millis() as Ms;
+        let now = self.now;
+        let late = self.end_streams(quic, |open| !open.has_begun() && now >= open.since + patience);
+        for _ in 0..late {
+            self.worker.pages.counters.timeouts.header.one();
+        }
+        let counted = self.codec.in_vain(late as u32, &self.limits);
+        counted.map_err(|error| Some(self.failed(&error)))
+    }
+
     /// A deadline has passed, the server stops, or the memory is needed for others.
-    fn ended(&mut self, ended: &Ended, now: Ms) -> Result<(), Over> {
+    fn ended(&mut self, quic: &mut Connection, config: &Config, ended: &Ended) -> Result<(), Over> {
+        if let (Ended::TimedOut, true) = (ended, self.phase != Phase::Handshake) {
+            self.end_heads(quic, config)?;
+        }
+        let now = self.now;
         let (watch, stalled) = (self.open.watch(), &self.worker.conns.shared.stalled);
         match (ended, self.phase) {
             (Ended::Closed, _) => Err(Some((ErrorCode::EXCESSIVE_LOAD, "there is no memory"))),
@@ -312,9 +347,8 @@ impl Session {
                 Ok(())
             }
             (Ended::TimedOut, Phase::Sending) => {
-                let pinned = self.streams.iter().map(|open| open.pinned()).sum();
                 watch.forgive();
-                match self.stall.look(pinned, now, stalled) {
+                match self.stall.look(pinned(&self.streams, now), now, stalled) {
                     Some(deadline) => {
                         watch.until(deadline);
                         Ok(())
@@ -322,12 +356,12 @@ impl Session {
                     None => Err(Some(self.timed_out())),
                 }
             }
-            (Ended::TimedOut, Phase::Head | Phase::Handshake) => {
+            (Ended::TimedOut, Phase::Handshake) => {
                 self.worker.pages.counters.timeouts.header.one();
                 Err(Some((ErrorCode::REQUEST_CANCELLED, "the request took too long")))
             }
             (Ended::TimedOut, Phase::Idle) => Err(Some((ErrorCode::NO_ERROR, "idle for too long"))),
-            (Ended::TimedOut, Phase::Busy) => {
+            (Ended::TimedOut, Phase::Busy | Phase::Head) => {
                 watch.forgive();
                 Ok(())
             }
@@ -335,9 +369,21 @@ impl Session {
     }
 }
 
+/// Bytes of the store that answers hold that stand still.
+fn pinned(streams: &[Open], now: Ms) -> u64 {
+    let stands = |open: &&Open| open.stands(now) >= STALLED_AFTER;
+    streams.iter().filter(stands).map(Open::pinned).sum()
+}
+
 /// Bytes received, without the heads of datagrams, or about that.
 pub(super) fn received(quic: &Connection) -> u64 {
-    const HEAD: u64 = 64;
-    let stats = quic.stats().udp_rx;
-    stats.bytes.saturating_sub(HEAD * stats.datagrams)
+    /// The least: a short header with our ID, and the tag of the encryption.
+    const HEAD: u64 = 30;
+    /// About that of an acknowledgement: a client that only receives is not to seem to send. One
+    /// for each datagram counts, as many small ones would hide what came with them.
+    const ACK: u64 = 10;
+    let stats = quic.stats();
+    let datagrams = stats.udp_rx.datagrams;
+    let heads = HEAD * datagrams + ACK * stats.frame_rx.acks.min(datagrams);
+    stats.udp_rx.bytes.saturating_sub(heads)
 }

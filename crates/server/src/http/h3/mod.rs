@@ -30,6 +30,7 @@ use crate::{
     net::{
         out::Out,
         quic::Service,
+        socket::{PROGRESS, Progress},
         tls::{TlsFailure, quic_config},
     },
     request::Peer,
@@ -87,6 +88,8 @@ pub(crate) struct Session {
     stall: Stall,
     /// Bytes of answers that QUIC has taken.
     sent: u64,
+    /// The time of this look.
+    now: Ms,
     /// When the codec was told the time last.
     ticked: Ms,
     /// Its place among the open connections.
@@ -96,6 +99,8 @@ pub(crate) struct Session {
 /// A stream with a request.
 struct Open {
     id: u64,
+    /// When it was opened.
+    since: Ms,
     incoming: Incoming,
     /// The request is whole, or no more of it is read.
     received: bool,
@@ -112,14 +117,16 @@ struct Open {
     answered: bool,
     /// All of the answer is in `framed`.
     complete: bool,
-    /// QUIC takes no more of it for now.
-    blocked: bool,
+    /// QUIC takes no more of it for now: it said so when it had taken so many bytes of all.
+    blocked: Option<u64>,
+    progress: Progress,
 }
 
 impl Open {
-    fn new(id: u64) -> Self {
+    fn new(id: u64, since: Ms) -> Self {
         Self {
             id,
+            since,
             incoming: Incoming::default(),
             received: false,
             readable: true,
@@ -129,7 +136,8 @@ impl Open {
             framed: Out::default(),
             answered: false,
             complete: false,
-            blocked: false,
+            blocked: None,
+            progress: Progress::default(),
         }
     }
 
@@ -148,6 +156,22 @@ impl Open {
     /// Bytes of the store that it holds.
     fn pinned(&self) -> u64 {
         self.framed.pinned() + self.stream.as_ref().map_or(0, |stream| stream.pinned())
+    }
+
+    /// Milliseconds for which the client has taken too little of it.
+    fn stands(&self, now: Ms) -> Ms {
+        self.progress.stands(self.unsent() > 0, now)
+    }
+
+    /// The stream's own window is shut. QUIC does not tell, but once it takes anything of others it
+    /// has told all that waited for the connection. `sent`: bytes that it has taken of all.
+    fn is_shut(&self, sent: u64) -> bool {
+        self.blocked.is_some_and(|then| sent - then >= PROGRESS)
+    }
+
+    /// The head of its request is whole.
+    fn has_begun(&self) -> bool {
+        self.answered || self.stream.is_some()
     }
 }
 
@@ -196,6 +220,7 @@ impl Service for Http3 {
             unacknowledged: VecDeque::new(),
             stall: Stall::default(),
             sent: 0,
+            now,
             ticked: now,
             open,
         })
@@ -230,6 +255,8 @@ pub(crate) fn server_config(
         .receive_window(CONNECTION_WINDOW.into())
         .send_window(SEND_WINDOW)
         .datagram_receive_buffer_size(None)
+        // A request may wait for longer than a connection may be idle.
+        .keep_alive_interval(Some(idle / 3))
         .max_idle_timeout(IdleTimeout::try_from(idle).ok());
     let mut config = ServerConfig::with_crypto(quic_config(tls)?);
     config.transport_config(Arc::new(transport));

@@ -53,7 +53,7 @@ impl Session {
             }
             StreamEvent::Writable { id } => {
                 if let Some(open) = self.find(id.into()) {
-                    open.blocked = false;
+                    open.blocked = None;
                 }
             }
             StreamEvent::Finished { id } => self.acknowledged(id.into()),
@@ -120,7 +120,7 @@ impl Session {
                 self.abort(quic, id, ErrorCode::REQUEST_REJECTED);
                 continue;
             }
-            let mut open = Open::new(id);
+            let mut open = Open::new(id, self.now);
             if self.read(quic, &mut open, turn, scratch)? == Next::GoOn {
                 self.streams.push(open);
             }

@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     future::poll_fn,
     io,
     net::UdpSocket,
@@ -10,7 +10,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll, Waker},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -35,8 +35,13 @@ use crate::{
 /// Handshakes under way from which on clients have to prove their address first, by a token
 /// (RFC 9000 section 8.1.2): these cost no memory.
 const HANDSHAKES: usize = 64;
+/// Time after which others of the worker have their turn: half of it for received packets, and the
+/// whole with timers and looks. One packet, or one look, may come behind that.
+const TURN: Duration = Duration::from_millis(2);
 /// Calls that receive before what was received is answered.
 const RECEIVES: usize = 4;
+/// Packets of other workers that are taken at a time.
+const TAKES: usize = 64;
 /// Calls that send for one connection before others have their turn.
 const SENDS: usize = 8;
 /// The version that is spoken (RFC 9000).
@@ -51,7 +56,11 @@ pub(crate) struct Endpoint<S: Service> {
     /// By their handles, which are small numbers.
     connections: Vec<Option<Open<S::Session>>>,
     timers: BTreeSet<(Instant, usize)>,
+    /// Packets that were received and not looked at: those of a few calls.
+    received: VecDeque<Packet>,
     ready: Rc<Ready>,
+    /// Connections that have to look before those that become ready from now on.
+    looks: BTreeSet<usize>,
     /// Connections whose handshake is under way.
     handshakes: usize,
     /// Memory for packets to be sent.
@@ -112,7 +121,9 @@ impl<S: Service> Endpoint<S> {
             quic,
             connections: Vec::new(),
             timers: BTreeSet::new(),
+            received: VecDeque::new(),
             ready: Rc::default(),
+            looks: BTreeSet::new(),
             handshakes: 0,
             packets: Vec::new(),
         })
@@ -128,14 +139,33 @@ impl<S: Service> Endpoint<S> {
                 () = stop.notified() => return self.close_all(),
                 () = poll_fn(|cx| self.poll(cx, timer.as_mut())) => {}
             }
-            let now = instant().into_std();
-            self.receive(now);
-            self.expire(now);
-            for connection in self.ready.list.take() {
-                self.turn(connection, now);
-            }
+            self.work();
             // Others of the worker have their turn.
             yield_now().await;
+        }
+    }
+
+    /// Does what there is to do, as far as a turn allows. A flood of packets keeps nobody out:
+    /// timers and looks have their own part of it.
+    fn work(&mut self) {
+        let now = instant().into_std();
+        let has = |part: Duration| instant().into_std() < now + part;
+        self.receive();
+        while let Some(packet) = self.received.pop_front() {
+            self.route(packet, now);
+            if !has(TURN / 2) {
+                break;
+            }
+        }
+        while self.expire(now) && has(TURN) {}
+        if self.looks.is_empty() {
+            self.looks = self.ready.list.take();
+        }
+        while let Some(connection) = self.looks.pop_first() {
+            self.turn(connection, now);
+            if !has(TURN) {
+                break;
+            }
         }
     }
 
@@ -155,11 +185,14 @@ impl<S: Service> Endpoint<S> {
         if self.socket.poll_flush(cx).is_pending() {
             return Poll::Pending;
         }
-        while let Poll::Ready(Some(packet)) = self.handover.own.poll_recv(cx) {
-            let now = instant().into_std();
-            self.packet(packet, now);
+        while self.received.len() < TAKES
+            && let Poll::Ready(Some(packet)) = self.handover.own.poll_recv(cx)
+        {
+            self.received.push_back(packet);
         }
-        if !self.ready.list.borrow().is_empty() || self.socket.poll_readable(cx).is_ready() {
+        let waits = !self.received.is_empty() || !self.looks.is_empty();
+        if waits || !self.ready.list.borrow().is_empty() || self.socket.poll_readable(cx).is_ready()
+        {
             return Poll::Ready(());
         }
         self.ready.waker.replace(Some(cx.waker().clone()));
@@ -170,22 +203,24 @@ impl<S: Service> Endpoint<S> {
         timer.poll(cx)
     }
 
-    /// Takes packets from the socket.
-    fn receive(&mut self, now: Instant) {
-        let mut packets = Vec::new();
-        for _ in 0..RECEIVES {
-            if !self.socket.receive(|packet| packets.push(packet)) {
-                break;
-            }
+    /// Takes packets from the socket, once those that it has taken are looked at: the system loses
+    /// what is too much.
+    fn receive(&mut self) {
+        let received = &mut self.received;
+        if received.len() < TAKES {
+            let mut calls = 0..RECEIVES;
+            while calls.next().is_some() && self.socket.receive(|one| received.push_back(one)) {}
         }
-        for packet in packets {
-            let ids = &self.handover.ids;
-            let worker = ids.worker_of(&packet.data).filter(|&worker| worker != ids.worker());
-            match worker.and_then(|worker| self.handover.workers.get(worker)) {
-                // A worker that is overloaded loses packets, as any network does.
-                Some(worker) => drop(worker.try_send(packet)),
-                None => self.packet(packet, now),
-            }
+    }
+
+    /// Takes a packet, or hands it to the worker that it is for.
+    fn route(&mut self, packet: Packet, now: Instant) {
+        let ids = &self.handover.ids;
+        let worker = ids.worker_of(&packet.data).filter(|&worker| worker != ids.worker());
+        match worker.and_then(|worker| self.handover.workers.get(worker)) {
+            // A worker that is overloaded loses packets, as any network does.
+            Some(worker) => drop(worker.try_send(packet)),
+            None => self.packet(packet, now),
         }
     }
 
@@ -255,18 +290,19 @@ impl<S: Service> Endpoint<S> {
         self.ready.push(handle.0);
     }
 
-    /// Has the connections look whose timers have run out.
-    fn expire(&mut self, now: Instant) {
-        while let Some(&(when, connection)) = self.timers.first()
-            && when <= now
-        {
-            self.timers.pop_first();
-            if let Some(Some(open)) = self.connections.get_mut(connection) {
-                open.deadline = None;
-                open.quic.handle_timeout(now);
-                self.ready.push(connection);
-            }
+    /// Has the connection look whose timer runs out first. False: none has run out.
+    fn expire(&mut self, now: Instant) -> bool {
+        let due = self.timers.first().is_some_and(|&(when, _)| when <= now);
+        if !due {
+            return false;
         }
+        let Some((_, connection)) = self.timers.pop_first() else { return false };
+        if let Some(Some(open)) = self.connections.get_mut(connection) {
+            open.deadline = None;
+            open.quic.handle_timeout(now);
+            self.ready.push(connection);
+        }
+        true
     }
 
     /// Something has happened to a connection: it looks, and what it has to send is sent.
@@ -325,5 +361,105 @@ impl<S: Service> Endpoint<S> {
         } else if again {
             self.ready.push(connection);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, net::SocketAddr};
+
+    use bytes::BytesMut;
+    use quinn_proto::{ClientConfig, ServerConfig, VarInt, crypto::rustls::QuicClientConfig};
+    use rustls::{RootCertStore, crypto::ring, server::ResolvesServerCertUsingSni};
+
+    use super::*;
+    use crate::net::{socket::Watch, tls::quic_config};
+
+    /// Takes half a turn and more for each client, and refuses it.
+    struct Slow {
+        config: Arc<ServerConfig>,
+        asked: Rc<Cell<usize>>,
+    }
+
+    impl Service for Slow {
+        type Session = Never;
+
+        fn config(&self) -> Option<Arc<ServerConfig>> {
+            Some(self.config.clone())
+        }
+
+        fn admit(&self, _: SocketAddr) -> Option<Never> {
+            self.asked.set(self.asked.get() + 1);
+            let until = instant() + TURN;
+            while instant() < until {}
+            None
+        }
+
+        fn failed(&self) {}
+    }
+
+    struct Never;
+
+    impl Session for Never {
+        const INTERNAL_ERROR: VarInt = VarInt::from_u32(1);
+        const NO_ERROR: VarInt = VarInt::from_u32(0);
+
+        fn watch(&self) -> &Rc<Watch> {
+            unreachable!("nobody is admitted")
+        }
+
+        fn look(&mut self, _: &mut Connection, _: Instant) -> Look {
+            Look::Over
+        }
+    }
+
+    fn server_config() -> Arc<ServerConfig> {
+        let tls = rustls::ServerConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        Arc::new(ServerConfig::with_crypto(quic_config(&tls).expect("a suite for QUIC")))
+    }
+
+    /// The first packet of a client at this port.
+    fn first_packet(port: u16) -> Packet {
+        let tls = rustls::ClientConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let tls = QuicClientConfig::try_from(tls).expect("a suite for QUIC");
+        let (mut packet, now) = (Vec::new(), instant().into_std());
+        let mut client = quinn_proto::Endpoint::new(Arc::default(), None, true, None);
+        let config = ClientConfig::new(Arc::new(tls));
+        let server = SocketAddr::from(([127, 0, 0, 1], 443));
+        let (_, mut connection) = client.connect(now, config, server, "a.test").expect("a client");
+        assert!(connection.poll_transmit(now, 1, &mut packet).is_some(), "a first packet");
+        let remote = SocketAddr::from(([127, 0, 0, 1], port));
+        Packet { remote, local: None, ecn: None, data: BytesMut::from(&packet[..]) }
+    }
+
+    #[test]
+    fn a_flood_of_packets_leaves_others_their_turn() {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        runtime.block_on(async {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            socket.set_nonblocking(true).expect("a flag");
+            let handover = Handover::between(1, 7).remove(0);
+            let asked = Rc::new(Cell::new(0));
+            let service = Slow { config: server_config(), asked: asked.clone() };
+            let mut endpoint = Endpoint::new(socket, handover, service).expect("an endpoint");
+            endpoint.received.extend((1..=10).map(first_packet));
+            for turn in 1..=10 {
+                // Some connection looks, whatever came.
+                endpoint.looks.extend([0, 1]);
+                endpoint.work();
+                assert_eq!((asked.get(), endpoint.received.len()), (turn, 10 - turn));
+                assert_eq!(endpoint.looks.len(), 1);
+                endpoint.looks.clear();
+            }
+        });
     }
 }
