@@ -119,6 +119,7 @@ pub(crate) fn figures(shared: &Shared) -> impl Iterator<Item = (String, u64)> {
         all.push(((*name).to_owned(), sum));
     }
     all.push(("total_commands_processed".to_owned(), processed(shared)));
+    all.push(("expired_fields".to_owned(), shared.due_fields.expired()));
     all.extend(lookups(shared).map(|(name, value)| (name.to_owned(), value)));
     for command in commands() {
         for (nth, value) in raw_per_command(shared, command).into_iter().enumerate() {
