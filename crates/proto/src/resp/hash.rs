@@ -33,14 +33,14 @@ pub use purge::purge;
 /// The flags of an entry that holds a hash.
 pub const FLAGS: u32 = 0x9d41_7e5a;
 /// The flags of one with fields that expire.
-pub const EXPIRING: u32 = 0x9d41_7e5b;
+pub const EXPIRING: u32 = 0x9d41_7e59;
 /// The flags of one whose entry expires with its last field.
 pub const FADING: u32 = 0x9d41_7e58;
 
 /// Are these the flags of a hash?
 #[inline]
 pub fn is_hash(flags: u32) -> bool {
-    flags & !3 == FLAGS & !3
+    matches!(flags, FLAGS | EXPIRING | FADING)
 }
 
 /// Records with more fields than this have an index.
