@@ -5,7 +5,7 @@
 //! count    4 bytes   fields, little endian
 //! expiry   forms 3 and 4: of the key (8 bytes, 0: none), of the field that expires first (8),
 //!          number of fields that expire (4)
-//! index    forms 2 and 4: 4 bytes for each field: offset of its entry in the record; sorted by field
+//! index    forms 2 and 4, for each field: offset of its entry in the record (4 bytes); by field
 //! expiries forms 3 and 4, for each field that expires: offset of its entry from the first entry
 //!          (4 bytes), time (8 bytes, ms since the epoch); sorted by offset
 //! entries  for each field: length of field, length of value (LEB128 each), field, value

@@ -1,7 +1,7 @@
 //! Hashes with fields that expire, by the time of the first of these. The sweep removes expired
 //! fields of hashes that nobody looks at, so that their memory is free and their events are sent
-//! soon. Whoever looks at a hash removes them anyway, so this table need not be complete: it forgets
-//! those with the latest times when it is full, and is empty after a start.
+//! soon. Whoever looks at a hash removes them anyway, so this table need not be complete: it
+//! forgets those with the latest times when it is full, and is empty after a start.
 
 use std::{
     collections::BTreeSet,

@@ -65,9 +65,14 @@ pub(crate) fn processed(shared: &Shared) -> u64 {
 }
 
 /// Sums over the databases: hits, misses, expired, evicted.
-pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 4] {
-    let mut sums =
-        [("keyspace_hits", 0), ("keyspace_misses", 0), ("expired_keys", 0), ("evicted_keys", 0)];
+pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 5] {
+    let mut sums = [
+        ("keyspace_hits", 0),
+        ("keyspace_misses", 0),
+        ("expired_keys", 0),
+        ("evicted_keys", 0),
+        ("expired_subkeys", shared.due_fields.expired()),
+    ];
     for db in 0..shared.databases() {
         let stats = shared.store.stats(shared.namespace(db));
         for (sum, value) in
@@ -119,7 +124,6 @@ pub(crate) fn figures(shared: &Shared) -> impl Iterator<Item = (String, u64)> {
         all.push(((*name).to_owned(), sum));
     }
     all.push(("total_commands_processed".to_owned(), processed(shared)));
-    all.push(("expired_fields".to_owned(), shared.due_fields.expired()));
     all.extend(lookups(shared).map(|(name, value)| (name.to_owned(), value)));
     for command in commands() {
         for (nth, value) in raw_per_command(shared, command).into_iter().enumerate() {

@@ -242,8 +242,6 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     for (name, value) in &lookups[2..] {
         line!(out, "{name}:{value}");
     }
-    let fields = shared.baseline.since("expired_fields", shared.due_fields.expired());
-    line!(out, "expired_subkeys:{fields}");
     line!(out, "expired_stale_perc:0.00");
     zero(out, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     line!(out, "evicted_clients:{}", shared.clients.room().closed());

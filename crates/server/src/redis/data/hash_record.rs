@@ -1,6 +1,6 @@
 //! Hashes in the store. A hash is one value (see [`larder_proto::resp::hash`]), so a write of one
-//! field rewrites all of it; docs/redis.md gives the cost. So the size of a hash is limited: writing
-//! it, or joining one that lies in several pieces, takes two milliseconds at most.
+//! field rewrites all of it; docs/redis.md gives the cost. So the size of a hash is limited:
+//! writing it, or joining one that lies in several pieces, takes two milliseconds at most.
 //!
 //! Fields that have expired are removed by whoever looks the hash up next, so that no command sees
 //! one. (`due_fields.rs` looks up those that nobody asks for.) The entry of a hash whose fields all
