@@ -28,8 +28,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# The cache suite; what builds the dashboard and drives the browser.
-for suite in tests/http-cache-tests tests/dashboard; do
+# The cache suite; what builds the dashboard and drives the browser; a program with queues in Redis.
+for suite in tests/http-cache-tests tests/dashboard tests/clients/bullmq; do
     if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
         echo "installing: npm packages of $suite"
         npm ci --prefix "$suite" --ignore-scripts --no-audit --no-fund --loglevel=error
@@ -44,6 +44,14 @@ if [ ! -f "$django/django/core/cache/backends/redis.py" ]; then
     echo "installing: Django"
     /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps \
         --target "$django" django==4.2.30 asgiref==3.13.0 sqlparse==0.6.1
+fi
+
+# Programs in Python with queues in Redis.
+queues=tests/.cache/queues
+if [ ! -d "$queues/celery" ]; then
+    echo "installing: RQ and Celery"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore \
+        --target "$queues" rq==2.6.1 celery==5.5.3 redis==5.2.1
 fi
 
 # A responder of FastCGI in Python.

@@ -5,12 +5,20 @@
 
 use std::collections::HashSet;
 
-use larder_proto::resp::hash::{Hash, Pair, pack};
+use larder_proto::resp::hash::{Change, Expiry, Hash, Pair, is_due, merge, pack, purge};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     if let Ok(hash) = Hash::read(input) {
-        let _ = hash.get(b"field");
+        let _ = (hash.get(b"field"), hash.get_live(b"field", 5), is_due(input, 5));
+        for change in [Change::set(b"field", b"value"), Change::expire(b"field", Expiry::At(7))] {
+            if let Ok(merged) = merge(Some(&hash), &[change], Some(9)) {
+                let _ = merged.parts();
+            }
+        }
+        if let Ok(purged) = purge(&hash, 5, None) {
+            let _ = (purged.parts(), purged.last_expiry());
+        }
         if let Ok(pairs) = hash.pairs() {
             assert_eq!(pairs.len(), hash.len());
             check(&distinct(pairs));

@@ -33,6 +33,7 @@ mod random;
 mod resp;
 mod strings;
 mod structs;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod world;

@@ -50,6 +50,7 @@ impl Machine {
             memory,
             version: Cell::default(),
             killed: Cell::new(false),
+            work: Cell::new(0),
             registered: RefCell::default(),
             killed_at: RefCell::default(),
             lua: RefCell::default(),

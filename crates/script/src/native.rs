@@ -150,6 +150,14 @@ impl Call {
         }
     }
 
+    /// A table.
+    pub(crate) fn table(&self, at: usize) -> Outcome<&Table> {
+        match self.get(at) {
+            Value::Table(table) => Ok(table),
+            _ => Err(self.expected(at, "table")),
+        }
+    }
+
     /// A number, or a string that shows one.
     pub(crate) fn number(&self, at: usize) -> Outcome<f64> {
         match self.get(at) {

@@ -92,6 +92,8 @@ pub(crate) struct Control {
     /// RESP version of the replies that the script gets (`redis.setresp`).
     pub(crate) version: Cell<Version>,
     pub(crate) killed: Cell<bool>,
+    /// Work since the last look ([`Pause::work`]).
+    pub(crate) work: Cell<usize>,
     /// Functions of the library that was loaded last.
     pub(crate) registered: RefCell<Vec<Registered>>,
     /// Source and line at which the script was stopped.
@@ -106,6 +108,9 @@ pub(crate) struct Pause<'a> {
     pub(crate) control: Rc<Control>,
 }
 
+/// Work between two looks at the time, in bytes: some 0.1 ms.
+pub(crate) const WORK: usize = 256 << 10;
+
 /// Error that ends a script by force.
 pub(crate) const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
 
@@ -119,6 +124,19 @@ impl Pause<'_> {
             return Err(Error::runtime(KILLED));
         }
         Ok(())
+    }
+
+    /// Counts work of natives, in bytes of text; leaves the script if its time slice is over when
+    /// enough was done. So that many calls on texts of some size, between which no hook runs, and
+    /// one on a long text take no longer than a slice.
+    pub(crate) fn work(&self, bytes: usize) -> Outcome<()> {
+        let done = self.control.work.get() + bytes;
+        if done < WORK {
+            self.control.work.set(done);
+            return Ok(());
+        }
+        self.control.work.set(0);
+        Ok(self.look()?)
     }
 
     /// Has the caller act on an event, and returns its answer.

@@ -1,5 +1,5 @@
-//! Functions of `string` whose time or memory is not bounded by the length of what they get:
-//! `find`, `match`, `gmatch`, `gsub` and `rep`.
+//! Functions of `string` that hold the thread for long: `find`, `match`, `gmatch`, `gsub`, `rep`,
+//! `upper`, `lower` and `reverse`.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Scope, Value};
 use crate::{
     native::{Add, Call, Fail, Outcome, function},
     pattern::{Capture, Matcher, has_specials},
-    pause::Pause,
+    pause::{Pause, WORK},
 };
 
 pub(crate) fn add<'a: 'scope, 'scope, 'env: 'scope>(
@@ -34,7 +34,16 @@ pub(crate) fn add<'a: 'scope, 'scope, 'env: 'scope>(
     let run = move |lua: &Lua, call: &Call| gsub(lua, call, &own);
     add("string", "gsub", function(scope, "gsub", run)?)?;
     let own = pause.clone();
-    add("string", "rep", function(scope, "rep", move |lua, call| rep(lua, call, &own))?)
+    add("string", "rep", function(scope, "rep", move |lua, call| rep(lua, call, &own))?)?;
+    let own = pause.clone();
+    let upper = move |lua: &Lua, call: &Call| mapped(lua, call, &own, u8::to_ascii_uppercase);
+    add("string", "upper", function(scope, "upper", upper)?)?;
+    let own = pause.clone();
+    let lower = move |lua: &Lua, call: &Call| mapped(lua, call, &own, u8::to_ascii_lowercase);
+    add("string", "lower", function(scope, "lower", lower)?)?;
+    let own = pause.clone();
+    let reverse = move |lua: &Lua, call: &Call| reverse(lua, call, &own);
+    add("string", "reverse", function(scope, "reverse", reverse)?)
 }
 
 fn captured(lua: &Lua, subject: &[u8], capture: Capture) -> mlua::Result<Value> {
@@ -56,6 +65,7 @@ fn find(lua: &Lua, call: &Call, pause: &Pause<'_>, is_find: bool) -> Outcome<Mul
     let is_plain =
         matches!(call.get(3), value if !value.is_nil() && *value != Value::Boolean(false));
     if is_find && (is_plain || !has_specials(&pattern)) {
+        pause.work(subject.len() - start)?;
         let found = memmem::find(&subject[start..], &pattern);
         return Ok(match found {
             Some(at) => (start + at + 1, start + at + pattern.len()).into_lua_multi(lua)?,
@@ -227,9 +237,41 @@ fn expand(
 
 fn rep(lua: &Lua, call: &Call, pause: &Pause<'_>) -> Outcome<LuaString> {
     let text = call.text(0)?;
+    let text = text.as_bytes();
     let count = usize::try_from(call.integer(1)?.max(0)).unwrap_or_default();
-    let len = text.as_bytes().len().saturating_mul(count);
+    let len = text.len().saturating_mul(count);
     pause.has_room(len)?;
-    let count = if len == 0 { 0 } else { count };
-    Ok(lua.create_string(text.as_bytes().repeat(count))?)
+    let mut out = Vec::with_capacity(len);
+    if len > 0 {
+        let block = text.repeat((WORK / text.len()).clamp(1, count));
+        while out.len() < len {
+            let part = &block[..block.len().min(len - out.len())];
+            out.extend_from_slice(part);
+            pause.work(part.len())?;
+        }
+    }
+    Ok(lua.create_string(&out)?)
+}
+
+/// A text with each byte mapped.
+fn mapped(lua: &Lua, call: &Call, pause: &Pause<'_>, map: fn(&u8) -> u8) -> Outcome<LuaString> {
+    let text = call.text(0)?;
+    let text = text.as_bytes();
+    let mut out = Vec::with_capacity(text.len());
+    for part in text.chunks(WORK) {
+        out.extend(part.iter().map(map));
+        pause.work(part.len())?;
+    }
+    Ok(lua.create_string(&out)?)
+}
+
+fn reverse(lua: &Lua, call: &Call, pause: &Pause<'_>) -> Outcome<LuaString> {
+    let text = call.text(0)?;
+    let text = text.as_bytes();
+    let mut out = Vec::with_capacity(text.len());
+    for part in text.rchunks(WORK) {
+        out.extend(part.iter().rev());
+        pause.work(part.len())?;
+    }
+    Ok(lua.create_string(&out)?)
 }

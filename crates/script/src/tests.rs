@@ -252,3 +252,133 @@ fn a_machine_is_dropped_in_any_state() {
     }
     drop(machine());
 }
+
+/// Natives on long texts and tables are left in the middle, and end by force.
+#[test]
+fn natives_on_megabytes_are_left_in_the_middle() {
+    let mut machine = machine();
+    for native in [
+        "s:upper()",
+        "s:lower()",
+        "s:reverse()",
+        "s:rep(2)",
+        "table.concat(t, s:sub(1, 20))",
+        "table.insert(t, 1, 0)",
+        "table.remove(t, 1)",
+        "table.maxn(t)",
+    ] {
+        // The texts and tables are made first: that takes slices, too.
+        let made =
+            "local s, t = string.rep('abcdefgh', 131072), {} for i = 1, 20000 do t[i] = i end ";
+        let slices = |text: String| {
+            let (mut machine, mut count) = (self::machine(), 0);
+            let mut event = machine.start(task(&text));
+            while !matches!(event, Event::Done(_)) {
+                count += 1;
+                event = machine.resume();
+            }
+            count
+        };
+        let without = slices(format!("{made} return 1"));
+        let with = slices(format!("{made} {native} return 1"));
+        assert!(with > without + 2, "{native}: {with} slices, {without} without it");
+        let text = format!("{made} while true do pcall(function() {native} end) end");
+        assert!(run(&mut machine, &text, without + 3).contains("Script killed"), "{native}");
+    }
+}
+
+/// What these functions do and say is what Lua's own did, with the place of an error.
+#[test]
+fn natives_for_tables_are_those_of_lua() {
+    let mut machine = machine();
+    for (text, reply) in [
+        ("return table.concat({1, 'a', 2.5}, ', ')", "$9\r\n1, a, 2.5\r\n"),
+        ("return table.concat({1, 2, 3, 4}, '', 2, 3)", "$2\r\n23\r\n"),
+        ("return table.concat({}) .. table.concat({1}, 'x', 2)", "$0\r\n\r\n"),
+        (
+            "local t, i = {}, table.insert i(t, 'a') i(t, 1, 'b') i(t, 2, 'c') return t",
+            "*3\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\na\r\n",
+        ),
+        ("local t = {1, 2} table.insert(t, 4, 4) return {t[3] == nil, t[4]}", "*2\r\n:1\r\n:4\r\n"),
+        (
+            "local t = {} for i = 1, 100 do t[i] = i end table.insert(t, 1, 0) \
+             return {#t, t[1], t[2], t[101]}",
+            "*4\r\n:101\r\n:0\r\n:1\r\n:100\r\n",
+        ),
+        (
+            "local t = {} for i = 1, 100 do t[i] = i end \
+             return {table.remove(t, 1), #t, t[1], t[99]}",
+            "*4\r\n:1\r\n:99\r\n:2\r\n:100\r\n",
+        ),
+        (
+            "local t = {1, 2, 3} return {table.remove(t), table.remove(t, 1), #t, t[1]}",
+            "*4\r\n:3\r\n:1\r\n:1\r\n:2\r\n",
+        ),
+        ("return select('#', table.remove({})) + select('#', table.remove({1}, 5))", ":0\r\n"),
+        ("return table.maxn({1, 2, [10] = 1, x = 2})", ":10\r\n"),
+        (
+            "return ('aBc'):upper() .. ('aBc'):lower() .. ('aBc'):reverse() .. ('ab'):rep(0)",
+            "$9\r\nABCabccBa\r\n",
+        ),
+    ] {
+        assert_eq!(run(&mut machine, text, usize::MAX), reply, "{text}");
+    }
+    for (text, error) in [
+        ("return table.concat({{}})", "invalid value (table) at index 1 in table for 'concat'"),
+        (
+            "return table.concat({1}, 1, 1, 2)",
+            "invalid value (nil) at index 2 in table for 'concat'",
+        ),
+        ("return table.concat(1)", "bad argument #1 to 'concat' (table expected, got number)"),
+        ("table.insert({})", "wrong number of arguments to 'insert'"),
+        ("table.insert({}, 1, 2, 3)", "wrong number of arguments to 'insert'"),
+        ("table.insert({}, 'x', 2)", "bad argument #2 to 'insert' (number expected, got string)"),
+        ("table.insert(nil, 2)", "bad argument #1 to 'insert' (table expected, got nil)"),
+        ("return table.remove('x')", "bad argument #1 to 'remove' (table expected, got string)"),
+        ("return string.upper()", "bad argument #1 to 'upper' (string expected, got no value)"),
+    ] {
+        let reply = run(&mut machine, text, usize::MAX);
+        assert!(reply.starts_with(&format!("-ERR user_script:1: {error}")), "{text}: {reply}");
+    }
+}
+
+/// Processor time of this thread, in microseconds.
+fn cpu() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse::<u64>().unwrap() / 1000
+}
+
+/// The longest hold of the thread, and the whole time, for the decision's table:
+/// `cargo test --release -p larder-script -- --ignored --nocapture holds`.
+#[test]
+#[ignore = "a measurement"]
+fn holds() {
+    let made = "local s, t = string.rep('abcdefgh', 262144), {} for i = 1, 200000 do t[i] = i end ";
+    for native in [
+        "s:upper()",
+        "s:reverse()",
+        "s:rep(2)",
+        "string.format('%s', s)",
+        "local x = s .. 'a'",
+        "table.concat(t)",
+        "table.insert(t, 1, 0)",
+        "table.remove(t, 1)",
+        "table.maxn(t)",
+        "for j = 1, 1000 do table.insert(t, 0) table.remove(t) end",
+    ] {
+        let begun = std::rc::Rc::new(std::cell::Cell::new(cpu()));
+        let own = begun.clone();
+        let is_over = Box::new(move || cpu() - own.get() > 1000);
+        let mut machine = Machine::new(Settings { memory: 32 << 20, is_over, seed: 1 }).unwrap();
+        let text = format!("{made} for i = 1, 100 do {native} end return 1");
+        let mut event = machine.start(task(&text));
+        let (start, mut longest) = (cpu(), 0);
+        while !matches!(event, Event::Done(_)) {
+            begun.set(cpu());
+            event = machine.resume();
+            longest = longest.max(cpu() - begun.get());
+        }
+        let is_right = matches!(&event, Event::Done(reply) if reply == b":1\r\n");
+        println!("{native}: {longest} us at once, {} us for 100, {is_right}", cpu() - start);
+    }
+}

@@ -14,7 +14,7 @@ use crate::{
     msgpack, native,
     pause::{Control, KILLED, Pause, Task, Work},
     random::Random,
-    resp, strings, structs,
+    resp, strings, structs, tables,
 };
 
 /// Arguments between two looks at the time.
@@ -67,6 +67,7 @@ impl<'a> World<'a> {
             libraries.raw_get::<Table>(library)?.raw_set(name, function)
         };
         strings::add(scope, pause, &mut add)?;
+        tables::add(lua, scope, pause, &mut add)?;
         json::add(scope, pause, &mut add)?;
         msgpack::add(scope, pause, &mut add)?;
         structs::add(scope, pause, &mut add)?;

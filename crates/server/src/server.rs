@@ -310,12 +310,16 @@ impl Server {
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.worker_shared.clock);
         let registry = self.registry.clone();
+        let redis = self.faces.redis.clone();
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
             let (mut looked, mut cursor) = (clock.now(), Cursor::START);
             loop {
                 std::thread::sleep(SWEEP.0);
                 let now = clock.now();
                 store.sweep(now, SWEEP.1);
+                if let Some(redis) = &redis {
+                    redis.sweep_fields(now);
+                }
                 cursor = reap(store, cursor, now);
                 if now.saturating_sub(looked) >= LOOK {
                     looked = now;

@@ -162,3 +162,26 @@ fn long_values_let_others_through() {
     }
     larder.serves_others_during(&[], "DUMP s");
 }
+
+/// A value for which there is no room does not cost the old one.
+#[test]
+fn the_old_value_stays_where_there_is_no_room_for_the_new_one() {
+    let source = Redis::larder(&["--memory", "256MiB"]);
+    let mut client = source.connect();
+    for from in (0..200_000).step_by(1000) {
+        let words: Vec<String> = (from..from + 1000).map(|n: u32| format!("member{n}")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        client.ask(&[&["SADD", "s"][..], &words].concat());
+    }
+    let Value::Bulk(_, Some(payload)) = client.ask(&["DUMP", "s"]) else { panic!() };
+    let larder = Redis::larder(&["--memory", "32MiB", "--maxmemory-policy", "noeviction"]);
+    let mut client = larder.connect();
+    client.say("SADD s a b c");
+    let filler = "x".repeat(100_000);
+    let full = (0..400).any(|n| client.ask(&["SET", &format!("k{n}"), &filler]).is_error());
+    assert!(full, "the memory is not full");
+    let parts: [&[u8]; 5] = [b"RESTORE", b"s", b"0", &payload, b"REPLACE"];
+    let said = client.send(larder_tests::redis::command(&parts)).reply().text();
+    assert!(said.starts_with("OOM"), "{said}");
+    assert_eq!(client.say("SORT s ALPHA"), "[a b c]");
+}

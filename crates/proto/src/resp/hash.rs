@@ -1,9 +1,13 @@
 //! A hash in one value: its fields and values packed, in the order they came.
 //!
 //! ```text
-//! form     1 byte    1: plain, 2: with an index
+//! form     1 byte    1: plain, 2: with an index; 3 and 4: the same with fields that expire
 //! count    4 bytes   fields, little endian
-//! index    form 2: 4 bytes for each field: offset of its entry in the record; sorted by field
+//! expiry   forms 3 and 4: of the key (8 bytes, 0: none), of the field that expires first (8),
+//!          number of fields that expire (4)
+//! index    forms 2 and 4, for each field: offset of its entry in the record (4 bytes); by field
+//! expiries forms 3 and 4, for each field that expires: offset of its entry from the first entry
+//!          (4 bytes), time (8 bytes, ms since the epoch); sorted by offset
 //! entries  for each field: length of field, length of value (LEB128 each), field, value
 //! ```
 //!
@@ -12,20 +16,45 @@
 //! can guess makes every write slow.) Bytes that are not such a record are [`Damaged`]: every
 //! length and position is checked before it is used.
 
+//!
+//! A hash whose fields all expire leaves the store with the last of them: the expiry of its entry
+//! is the earlier of this time and the key's own, which therefore stands in the record.
+
+mod expiries;
 mod merge;
+mod purge;
 
 use std::cmp::Ordering;
 
-pub use merge::{Change, Merged, merge};
+pub use expiries::{is_due, key_expiry};
+pub use merge::{Change, Expiry, Merged, Value, merge};
+pub use purge::purge;
 
 /// The flags of an entry that holds a hash.
 pub const FLAGS: u32 = 0x9d41_7e5a;
+/// The flags of one with fields that expire.
+pub const EXPIRING: u32 = 0x9d41_7e59;
+/// The flags of one whose entry expires with its last field.
+pub const FADING: u32 = 0x9d41_7e58;
+
+/// Are these the flags of a hash?
+#[inline]
+pub fn is_hash(flags: u32) -> bool {
+    matches!(flags, FLAGS | EXPIRING | FADING)
+}
+
 /// Records with more fields than this have an index.
 pub const INDEX_FROM: usize = 64;
 
 const PLAIN: u8 = 1;
 const INDEXED: u8 = 2;
+const PLAIN_EXPIRING: u8 = 3;
+const INDEXED_EXPIRING: u8 = 4;
 const HEAD: usize = 5;
+/// Head of a record with fields that expire.
+const EXPIRING_HEAD: usize = 25;
+/// Bytes of an expiry among [`expiries`].
+const EXPIRY: usize = 12;
 /// Most bytes of a length.
 const MAX_LENGTH: usize = 5;
 
@@ -42,6 +71,10 @@ pub struct Hash<'a> {
     bytes: &'a [u8],
     count: usize,
     indexed: bool,
+    /// Length of the head.
+    head: usize,
+    /// Number of fields that expire.
+    expiring: usize,
 }
 
 impl<'a> Hash<'a> {
@@ -53,17 +86,23 @@ impl<'a> Hash<'a> {
         let (&form, rest) = bytes.split_first().ok_or(Damaged)?;
         let count =
             rest.first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize).ok_or(Damaged)?;
-        let indexed = match form {
-            PLAIN => false,
-            INDEXED => true,
+        let (indexed, expires) = match form {
+            PLAIN => (false, false),
+            INDEXED => (true, false),
+            PLAIN_EXPIRING => (false, true),
+            INDEXED_EXPIRING => (true, true),
             _ => return Err(Damaged),
         };
+        let (head, expiring) =
+            if expires { (EXPIRING_HEAD, expiries::number(bytes)?) } else { (HEAD, 0) };
         // An entry takes at least two bytes.
-        let least = HEAD as u64 + count as u64 * if indexed { 6 } else { 2 };
-        if count == 0 || least > bytes.len() as u64 {
+        let least = head as u64
+            + count as u64 * if indexed { 6 } else { 2 }
+            + expiring as u64 * EXPIRY as u64;
+        if count == 0 || expiring > count || least > bytes.len() as u64 {
             return Err(Damaged);
         }
-        Ok(Self { bytes, count, indexed })
+        Ok(Self { bytes, count, indexed, head, expiring })
     }
 
     /// How many fields it has; at least one.
@@ -76,22 +115,32 @@ impl<'a> Hash<'a> {
     ///
     /// # Errors
     /// The record is damaged.
+    #[inline]
     pub fn get(&self, field: &[u8]) -> Result<Option<&'a [u8]>, Damaged> {
+        Ok(self.find(field)?.map(|(_, value)| value))
+    }
+
+    /// Where the entry of a field starts, and its value.
+    #[inline]
+    fn find(&self, field: &[u8]) -> Result<Option<(usize, &'a [u8])>, Damaged> {
         if !self.indexed {
-            for pair in self.iter() {
+            let mut fields = self.iter();
+            loop {
+                let at = fields.at;
+                let Some(pair) = fields.next() else { return Ok(None) };
                 let (known, value) = pair?;
                 if known == field {
-                    return Ok(Some(value));
+                    return Ok(Some((at, value)));
                 }
             }
-            return Ok(None);
         }
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            let (known, value) = self.indexed_pair(middle)?;
+            let at = self.start(middle)?;
+            let ((known, value), _) = entry(self.bytes, at)?;
             match known.cmp(field) {
-                Ordering::Equal => return Ok(Some(value)),
+                Ordering::Equal => return Ok(Some((at, value))),
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
             }
@@ -116,15 +165,18 @@ impl<'a> Hash<'a> {
 
     /// Where the entry of this rank starts.
     fn start(&self, rank: usize) -> Result<usize, Damaged> {
-        let raw =
-            self.bytes.get(HEAD + 4 * rank..).and_then(|rest| rest.first_chunk()).ok_or(Damaged)?;
+        let raw = self
+            .bytes
+            .get(self.head + 4 * rank..)
+            .and_then(|rest| rest.first_chunk())
+            .ok_or(Damaged)?;
         let at = u32::from_le_bytes(*raw) as usize;
         if at < self.entries() { Err(Damaged) } else { Ok(at) }
     }
 
     /// Where the entries start.
     fn entries(&self) -> usize {
-        HEAD + if self.indexed { self.count * 4 } else { 0 }
+        self.head + if self.indexed { self.count * 4 } else { 0 } + self.expiring * EXPIRY
     }
 
     /// Fields and values in the order they came. Ends after the first error.

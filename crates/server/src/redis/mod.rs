@@ -17,6 +17,7 @@
 //! | `untold.rs` | messages in delivery, in the steps after a command |
 //! | `waiting.rs` | clients in blocking commands |
 //! | `attention.rs` | flags that tell which messages anybody wants |
+//! | `due_fields.rs` | fields of hashes that expire, for the sweep |
 //! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | data of CONFIG, INFO and SLOWLOG |
 
 mod acl;
@@ -28,6 +29,7 @@ mod counters;
 mod ctx;
 mod data;
 mod dispatch;
+mod due_fields;
 mod extra;
 mod face;
 mod figures;

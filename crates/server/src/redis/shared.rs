@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use larder_proto::resp::Decoder;
+use larder_proto::resp::{Decoder, hash};
 use larder_store::{Cause, Evicted, Hint, MAX_KEY, Namespace, Store};
 
 use rapidhash::v3::RapidSecrets;
@@ -36,6 +36,7 @@ use super::{
     counters::Counters,
     ctx::Class,
     dispatch::{self, Handler},
+    due_fields::DueFields,
     hub::Hub,
     known::Registry,
     locks::Locks,
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     pub(crate) scripts: Scripts,
     pub(crate) libraries: Libraries,
+    /// Hashes with fields that expire.
+    pub(crate) due_fields: DueFields,
     /// The place of each database among the namespaces, which SWAPDB changes.
     places: [AtomicU8; DATABASES],
 }
@@ -148,6 +151,7 @@ impl Shared {
             waiting: Waiting::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
+            due_fields: DueFields::default(),
             places: std::array::from_fn(|place| AtomicU8::new(place as u8)),
         });
         let weak = Arc::downgrade(&shared);
@@ -219,10 +223,14 @@ impl Shared {
     /// Reports an entry that was evicted, or expired and swept.
     pub(crate) fn gone(&self, gone: &Evicted<'_>) {
         let (class, event) = match gone.cause {
+            Cause::Expired if gone.info.flags == hash::FADING => (Class::Hash, "hexpired"),
             Cause::Expired => (Class::Expired, "expired"),
             _ => (Class::Evicted, "evicted"),
         };
         self.removed(gone.ns, gone.key, class, event);
+        if class == Class::Hash {
+            self.removed(gone.ns, gone.key, Class::Generic, "del");
+        }
     }
 
     /// Reports an entry that no command has removed.

@@ -196,7 +196,7 @@ fn settle(request: &Request<'_, '_>, route: &Route<'_>, now: Ms) {
 
 /// Whether an entry with these flags can be a page.
 fn is_page(flags: u32) -> bool {
-    flags == hash::FLAGS || flags & !(WITH_HEAD | TEXT) == 0
+    hash::is_hash(flags) || flags & !(WITH_HEAD | TEXT) == 0
 }
 
 /// Whether a page was made of this object as it is now.
@@ -215,7 +215,7 @@ fn make(pages: &Pages, route: &Route<'_>, object: &Entry<'_>, now: Ms) -> Result
         return Err(SIZE);
     }
     let bytes = whole(object);
-    let content = Content::read(&bytes, object.flags())?;
+    let content = Content::read(&bytes, object.flags(), now)?;
     let plain = route.path.split_once('?').map_or(&*route.path, |(plain, _)| plain);
     let mut lines = content.lines;
     complete(&mut lines, plain, content.body, now);
@@ -233,7 +233,10 @@ fn make(pages: &Pages, route: &Route<'_>, object: &Entry<'_>, now: Ms) -> Result
     };
     let mut draft = published.draft(now);
     draft.withheld.extend_from_slice(&write_line(object));
-    draft.expires = object.expires();
+    // With the next of its fields to expire, the page is made anew.
+    let of_field = Some(&bytes).filter(|_| hash::is_hash(object.flags()));
+    let of_field = of_field.and_then(|bytes| Hash::read(bytes).ok()?.next_expiry(now));
+    draft.expires = of_field.into_iter().chain(object.expires()).min();
     let published = pages.writer().publish(&draft, content.body);
     // After it: from now on the page before it cannot leave memory for the disk any more.
     pages.shared.replaced_on_disk(&draft.key);
@@ -262,10 +265,10 @@ struct Content<'b> {
 
 impl<'b> Content<'b> {
     /// Reads an object with these flags.
-    fn read(bytes: &'b [u8], flags: u32) -> Result<Self, Unfit> {
-        if flags == hash::FLAGS {
+    fn read(bytes: &'b [u8], flags: u32, now: Ms) -> Result<Self, Unfit> {
+        if hash::is_hash(flags) {
             let hash = Hash::read(bytes).map_err(|_| FORM)?;
-            let field = |name| hash.get(name).map_err(|_| FORM);
+            let field = |name| hash.get_live(name, now).map_err(|_| FORM);
             let body = field(BODY_FIELD)?.ok_or(FORM)?;
             return match field(HEAD_FIELD)? {
                 None => Ok(Self::plain(body)),
@@ -325,7 +328,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Content<'_>, Unfit> {
-        Content::read(bytes, WITH_HEAD)
+        Content::read(bytes, WITH_HEAD, 0)
     }
 
     #[test]
@@ -369,10 +372,10 @@ mod tests {
     #[test]
     fn forms_of_clients_are_no_pages() {
         for flags in [1, 2, 8, 48, 1 << 17, u32::MAX, WITH_HEAD | 1] {
-            assert_eq!(Content::read(b"body", flags), Err(FORM), "{flags}");
+            assert_eq!(Content::read(b"body", flags, 0), Err(FORM), "{flags}");
         }
         for flags in [0, TEXT] {
-            assert_eq!(Content::read(b"body", flags).unwrap().body, b"body", "{flags}");
+            assert_eq!(Content::read(b"body", flags, 0).unwrap().body, b"body", "{flags}");
         }
     }
 
@@ -380,7 +383,7 @@ mod tests {
     fn a_hash_has_a_body_and_may_have_a_head() {
         let read = |pairs: &[(&[u8], &[u8])]| {
             let bytes = hash::pack(pairs).unwrap();
-            Content::read(&bytes, hash::FLAGS).map(|page| (page.status, page.body.to_vec()))
+            Content::read(&bytes, hash::FLAGS, 0).map(|page| (page.status, page.body.to_vec()))
         };
         assert_eq!(read(&[(b"body", b"b")]), Ok((200, b"b".to_vec())));
         let head = b"Status: 410 Gone\r\nX-A: b";

@@ -145,3 +145,13 @@ fn scores_are_read_as_redis_reads_them() {
     assert_eq!(parse_bound(b"1e400"), Some(f64::INFINITY));
     assert!(rank_above(1.0) > rank_key(1.0, &[0xff; 40]) && rank_above(1.0) < rank_key(1.1, b""));
 }
+
+#[test]
+fn no_collection_is_taken_for_a_hash() {
+    for kind in [Kind::List, Kind::Set, Kind::SortedSet, Kind::Stream] {
+        assert!(!crate::resp::hash::is_hash(kind.flags()), "{kind:?}");
+    }
+    for flags in [crate::resp::hash::EXPIRING, crate::resp::hash::FADING] {
+        assert_eq!((Kind::of(flags), crate::resp::hash::is_hash(flags)), (None, true));
+    }
+}

@@ -3,26 +3,83 @@
 
 use std::ops::Range;
 
-use super::{Damaged, HEAD, Hash, INDEX_FROM, INDEXED, PLAIN, entry, push_length};
+use super::{
+    Damaged, EXPIRY, Hash, INDEX_FROM, entry,
+    expiries::{self, At},
+    push_length,
+};
 
-/// A field, and its new value; `None`: the field is removed.
-pub type Change<'c> = (&'c [u8], Option<&'c [u8]>);
+/// A change of a field.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'c> {
+    /// The field.
+    pub field: &'c [u8],
+    /// The effect on its value.
+    pub value: Value<'c>,
+    /// The effect on its expiry.
+    pub expiry: Expiry,
+}
+
+/// Effect of a change on the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'c> {
+    /// This is the new value.
+    Set(&'c [u8]),
+    /// The field is removed.
+    Remove,
+    /// It stays; a missing field stays missing.
+    Keep,
+}
+
+/// Effect of a change on the expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// It stays.
+    Keep,
+    /// There is none.
+    Never,
+    /// This is the new one, in ms since the epoch.
+    At(u64),
+}
+
+impl<'c> Change<'c> {
+    /// Sets a field; its expiry goes.
+    pub fn set(field: &'c [u8], value: &'c [u8]) -> Self {
+        Self { field, value: Value::Set(value), expiry: Expiry::Never }
+    }
+
+    /// Sets a field; its expiry stays.
+    pub fn update(field: &'c [u8], value: &'c [u8]) -> Self {
+        Self { field, value: Value::Set(value), expiry: Expiry::Keep }
+    }
+
+    /// Removes a field.
+    pub fn remove(field: &'c [u8]) -> Self {
+        Self { field, value: Value::Remove, expiry: Expiry::Never }
+    }
+
+    /// Changes the expiry alone.
+    pub fn expire(field: &'c [u8], expiry: Expiry) -> Self {
+        Self { field, value: Value::Keep, expiry }
+    }
+}
 
 /// A hash to be stored.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Merged<'a> {
-    /// Form, count and index.
-    head: Vec<u8>,
+    /// Form, count, index and expiries.
+    pub(super) head: Vec<u8>,
     /// Entries that are new or changed.
-    own: Vec<u8>,
-    pieces: Vec<Piece<'a>>,
-    count: usize,
-    added: usize,
-    removed: usize,
+    pub(super) own: Vec<u8>,
+    pub(super) pieces: Vec<Piece<'a>>,
+    pub(super) count: usize,
+    pub(super) added: usize,
+    pub(super) removed: usize,
+    pub(super) expiries: Vec<At>,
 }
 
 #[derive(Debug)]
-enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Old(&'a [u8]),
     Own(Range<usize>),
 }
@@ -30,7 +87,8 @@ enum Piece<'a> {
 /// A change, and where its field stands in the hash there is.
 struct Placed<'c> {
     field: &'c [u8],
-    value: Option<&'c [u8]>,
+    value: Value<'c>,
+    expiry: Expiry,
     /// The order of new fields.
     nth: usize,
     /// The field's entry, or the rank it would have in the index.
@@ -41,44 +99,55 @@ struct Placed<'c> {
 }
 
 /// Changes fields of `old` (`None`: there is no hash). Of several changes of one field the last
-/// counts.
+/// counts. `key`: the key's own expiry.
 ///
 /// # Errors
 /// The hash is damaged, as far as it was looked at.
-pub fn merge<'a>(old: Option<&Hash<'a>>, changes: &[Change<'_>]) -> Result<Merged<'a>, Damaged> {
+pub fn merge<'a>(
+    old: Option<&Hash<'a>>,
+    changes: &[Change<'_>],
+    key: Option<u64>,
+) -> Result<Merged<'a>, Damaged> {
     let mut placed = unique(changes);
     if let Some(old) = old {
         placed.iter_mut().try_for_each(|change| change.find(old))?;
     }
+    placed.retain(|change| change.place.is_ok() || change.value != Value::Keep);
     let there = old.map_or(0, Hash::len);
-    let removed =
-        placed.iter().filter(|change| change.place.is_ok() && change.value.is_none()).count();
-    let added =
-        placed.iter().filter(|change| change.place.is_err() && change.value.is_some()).count();
+    let removes = |change: &&Placed<'_>| change.place.is_ok() && change.value == Value::Remove;
+    let removed = placed.iter().filter(removes).count();
+    let added = placed.iter().filter(|change| change.place.is_err() && change.is_set()).count();
     let count = there.saturating_sub(removed) + added;
-    let mut merged =
-        Merged { head: Vec::new(), own: Vec::new(), pieces: Vec::new(), count, added, removed };
+    let mut merged = Merged { count, added, removed, ..Merged::default() };
     let moved = merged.entries(old, &mut placed)?;
-    merged.index(old, &placed, &moved)?;
+    merged.expiries = new_expiries(old, &placed, &moved);
+    placed.retain(|change| change.value != Value::Keep);
+    merged.index(old, &placed, &moved, key)?;
     Ok(merged)
 }
 
 /// Each field once, sorted.
 fn unique<'c>(changes: &[Change<'c>]) -> Vec<Placed<'c>> {
     let mut order: Vec<usize> = (0..changes.len()).collect();
-    order.sort_by_key(|&nth| changes[nth].0);
+    order.sort_by_key(|&nth| changes[nth].field);
     let mut placed: Vec<Placed<'c>> = Vec::with_capacity(changes.len());
     for nth in order {
-        let (field, value) = changes[nth];
+        let Change { field, value, expiry } = changes[nth];
         match placed.last_mut().filter(|last| last.field == field) {
-            Some(last) => last.value = value,
-            None => placed.push(Placed { field, value, nth, place: Err(0), rank: 0, start: 0 }),
+            Some(last) => (last.value, last.expiry) = (value, expiry),
+            None => {
+                placed.push(Placed { field, value, expiry, nth, place: Err(0), rank: 0, start: 0 });
+            }
         }
     }
     placed
 }
 
 impl Placed<'_> {
+    fn is_set(&self) -> bool {
+        matches!(self.value, Value::Set(_))
+    }
+
     fn find(&mut self, old: &Hash<'_>) -> Result<(), Damaged> {
         if !old.indexed {
             let mut at = old.entries();
@@ -112,10 +181,10 @@ impl Placed<'_> {
 }
 
 /// By how much entries behind an old place move.
-struct Moved {
-    first: usize,
+pub(super) struct Moved {
+    pub(super) first: usize,
     /// Where an entry was changed or removed, and by how much all behind it move.
-    cuts: Vec<(usize, isize)>,
+    pub(super) cuts: Vec<(usize, isize)>,
 }
 
 impl Moved {
@@ -155,11 +224,16 @@ impl<'a> Merged<'a> {
         let mut rest = changed.into_iter().peekable();
         while let Some(change) = rest.next_if(|change| change.place.is_ok()) {
             let Ok(place) = change.place.clone() else { break };
+            if change.value == Value::Keep {
+                // Its entry moves with those before it.
+                change.start = len + (place.start - at);
+                continue;
+            }
             let kept = bytes.get(at..place.start).ok_or(Damaged)?;
             self.pieces.push(Piece::Old(kept));
             (len, at) = (len + kept.len(), place.end);
             change.start = len;
-            if let Some(value) = change.value {
+            if let Value::Set(value) = change.value {
                 len += self.push(change.field, value);
             }
             moved.cuts.push((place.start, len as isize - (place.end - first) as isize));
@@ -169,7 +243,7 @@ impl<'a> Merged<'a> {
         len += kept.len();
         for change in rest {
             change.start = len;
-            if let Some(value) = change.value {
+            if let Value::Set(value) = change.value {
                 len += self.push(change.field, value);
             }
         }
@@ -181,24 +255,28 @@ impl<'a> Merged<'a> {
         old: Option<&Hash<'a>>,
         placed: &[Placed<'_>],
         moved: &Moved,
+        key: Option<u64>,
     ) -> Result<(), Damaged> {
         let indexed = self.count > INDEX_FROM;
-        self.head.push(if indexed { INDEXED } else { PLAIN });
-        self.head.extend_from_slice(&(self.count as u32).to_le_bytes());
-        if !indexed {
-            return Ok(());
-        }
-        let base = HEAD + self.count * 4;
-        self.head.reserve_exact(self.count * 4);
-        match old.filter(|old| old.indexed) {
-            Some(old) => self.merge_index(old, placed, moved, base)?,
-            None => self.new_index(old, placed, moved, base)?,
+        self.head = expiries::head(self.count, indexed, &self.expiries, key);
+        let end = self.head.len() + if indexed { self.count * 4 } else { 0 };
+        let base = end + self.expiries.len() * EXPIRY;
+        if indexed {
+            self.head.reserve_exact(self.count * 4);
+            match old.filter(|old| old.indexed) {
+                Some(old) => self.merge_index(old, placed, moved, base)?,
+                None => self.new_index(old, placed, moved, base)?,
+            }
         }
         // Two index entries for one place: then a field would be lost or doubled.
-        if self.head.len() == base { Ok(()) } else { Err(Damaged) }
+        if self.head.len() != end {
+            return Err(Damaged);
+        }
+        expiries::push(&mut self.head, &self.expiries);
+        Ok(())
     }
 
-    fn list(&mut self, base: usize, start: usize) {
+    pub(super) fn list(&mut self, base: usize, start: usize) {
         self.head.extend_from_slice(&((base + start) as u32).to_le_bytes());
     }
 
@@ -214,7 +292,7 @@ impl<'a> Merged<'a> {
             let mut stays = rank < old.count;
             while let Some(change) = changes.next_if(|change| change.rank == rank) {
                 stays &= change.place.is_err();
-                if change.value.is_some() {
+                if change.is_set() {
                     self.list(base, change.start);
                 }
             }
@@ -235,7 +313,7 @@ impl<'a> Merged<'a> {
     ) -> Result<(), Damaged> {
         let mut starts: Vec<(&[u8], usize)> = placed
             .iter()
-            .filter(|change| change.value.is_some())
+            .filter(|change| change.is_set())
             .map(|change| (change.field, change.start))
             .collect();
         let mut at = old.map_or(0, Hash::entries);
@@ -271,6 +349,22 @@ impl<'a> Merged<'a> {
         self.count
     }
 
+    /// Does a field expire?
+    pub fn is_expiring(&self) -> bool {
+        !self.expiries.is_empty()
+    }
+
+    /// The expiry of the field that expires first.
+    pub fn soonest(&self) -> Option<u64> {
+        self.expiries.iter().map(|(_, time)| *time).min()
+    }
+
+    /// The expiry of the field that expires last, if all of them expire.
+    pub fn last_expiry(&self) -> Option<u64> {
+        let all = self.expiries.len() == self.count;
+        self.expiries.iter().map(|(_, time)| *time).max().filter(|_| all)
+    }
+
     /// Fields that are new.
     pub fn added(&self) -> usize {
         self.added
@@ -282,93 +376,44 @@ impl<'a> Merged<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{super::pack, *};
-
-    type Model = Vec<(Vec<u8>, Vec<u8>)>;
-
-    fn packed(model: &Model) -> Option<Vec<u8>> {
-        let pairs: Vec<_> = model.iter().map(|(field, value)| (&field[..], &value[..])).collect();
-        pack(&pairs)
+/// The expiries of the changed hash: those of old fields in their order, and of new ones.
+fn new_expiries(old: Option<&Hash<'_>>, placed: &[Placed<'_>], moved: &Moved) -> Vec<At> {
+    let sets = |change: &Placed<'_>| matches!(change.expiry, Expiry::At(_));
+    if old.is_none_or(|old| old.expiring == 0) && !placed.iter().any(sets) {
+        return Vec::new();
     }
-
-    /// The fields after one change after the other.
-    fn change(model: &mut Model, changes: &[Change<'_>]) {
-        for (field, value) in changes {
-            let at = model.iter().position(|(known, _)| known == field);
-            match (at, value) {
-                (Some(at), Some(value)) => model[at].1 = value.to_vec(),
-                (Some(at), None) => drop(model.remove(at)),
-                (None, Some(value)) => model.push((field.to_vec(), value.to_vec())),
-                (None, None) => {}
-            }
-        }
-    }
-
-    #[test]
-    fn a_merged_hash_is_the_one_packed_anew() {
-        // A plain generator: the same cases on every run.
-        let mut seed = 7u64;
-        let mut random = |below: u64| {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
+    let mut changed: Vec<&Placed<'_>> = placed.iter().collect();
+    changed.sort_by_key(|change| match &change.place {
+        Ok(place) => (false, place.start),
+        Err(_) => (true, change.nth),
+    });
+    let mut changed = changed.into_iter().peekable();
+    let mut out = Vec::with_capacity(old.map_or(0, |old| old.expiring) + placed.len());
+    let change = |change: &Placed<'_>, known: Option<u64>, out: &mut Vec<At>| {
+        let time = match change.expiry {
+            _ if change.value == Value::Remove => None,
+            Expiry::Keep => known,
+            Expiry::Never => None,
+            Expiry::At(time) => Some(time),
         };
-        for size in [0, 1, 5, INDEX_FROM - 1, INDEX_FROM, INDEX_FROM + 1, 300] {
-            for round in 0..60 {
-                let mut model: Model = Vec::new();
-                for n in 0..size {
-                    let value = vec![b'v'; random(200) as usize];
-                    change(
-                        &mut model,
-                        &[(format!("f{}", n * 7919 % 10_007).as_bytes(), Some(&value))],
-                    );
-                }
-                let names: Vec<String> = (0..random(30) + 1)
-                    .map(|_| match random(3) {
-                        0 if size > 0 => format!("f{}", random(size as u64) * 7919 % 10_007),
-                        1 => format!("new{}", random(10)),
-                        _ => format!("f{}", random(10_007)),
-                    })
-                    .collect();
-                // Sets alone or removals alone, as commands have them: of both for one field the
-                // last would count.
-                let removes = round % 3 == 0;
-                let changes: Vec<Change<'_>> = names
-                    .iter()
-                    .map(|name| (name.as_bytes(), (!removes).then_some(name.as_bytes())))
-                    .collect();
-                let old = packed(&model);
-                let old = old.as_deref().map(|bytes| Hash::read(bytes).unwrap());
-                let merged = merge(old.as_ref(), &changes).unwrap();
-                let before = model.len();
-                change(&mut model, &changes);
-                assert_eq!(merged.count(), model.len());
-                assert_eq!(before + merged.added() - merged.removed(), model.len());
-                if let Some(anew) = packed(&model) {
-                    assert!(merged.parts().concat() == anew, "{size} fields, changed: {names:?}");
-                    assert_eq!(merged.size(), anew.len());
-                }
-            }
+        out.extend(time.map(|time| (change.start as u32, time)));
+    };
+    for (offset, time) in old.into_iter().flat_map(Hash::expiries) {
+        let at = moved.first + offset as usize;
+        // Changed old fields stand before new ones, in their order.
+        while let Some(before) =
+            changed.next_if(|next| next.place.as_ref().is_ok_and(|place| place.start < at))
+        {
+            change(before, None, &mut out);
+        }
+        match changed.next_if(|next| next.place.as_ref().is_ok_and(|place| place.start == at)) {
+            Some(same) => change(same, Some(time), &mut out),
+            None => out.push((moved.start(at) as u32, time)),
         }
     }
-
-    #[test]
-    fn damage_is_told_or_stays_and_never_panics() {
-        let model: Model =
-            (0..100).map(|n| (format!("field{n}").into_bytes(), b"value".to_vec())).collect();
-        let good = packed(&model).unwrap();
-        for at in 0..good.len() {
-            for flip in [0x01, 0x80, 0xff] {
-                let mut bad = good.clone();
-                bad[at] ^= flip;
-                let Ok(hash) = Hash::read(&bad) else { continue };
-                for field in [&b"field1"[..], b"field50", b"field99", b"other"] {
-                    let _ = merge(Some(&hash), &[(field, Some(b"x")), (b"y", None)]);
-                }
-            }
-        }
-    }
+    changed.for_each(|rest| change(rest, None, &mut out));
+    out
 }
+
+#[cfg(test)]
+mod tests;

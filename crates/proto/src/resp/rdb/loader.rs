@@ -5,6 +5,9 @@ use super::stream::StreamLoader;
 use super::{Bad, FOOTER, Reader, Text, kind};
 use crate::resp::stream::StreamId;
 
+/// The latest expiry of a field (Redis: `EB_EXPIRE_TIME_MAX`).
+const LATEST: u64 = (1 << 48) - 1;
+
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -16,7 +19,7 @@ pub enum Form {
     Set,
     /// A sorted set: [`Part::Scored`].
     SortedSet,
-    /// A hash: [`Part::Pair`]s.
+    /// A hash: [`Part::Pair`]s and [`Part::Expiring`].
     Hash,
     /// A stream: entries, facts, and groups with what is theirs.
     Stream,
@@ -29,6 +32,8 @@ pub enum Part {
     Element(Vec<u8>),
     /// A field and its value.
     Pair(Vec<u8>, Vec<u8>),
+    /// The same of a field that expires at this time, in ms since the epoch.
+    Expiring(Vec<u8>, Vec<u8>, u64),
     /// A member and its score.
     Scored(Vec<u8>, f64),
     /// An entry of a stream: names and values in turn.
@@ -56,6 +61,8 @@ pub struct Loader {
     left: u64,
     packed: Option<Packed>,
     stream: Option<StreamLoader>,
+    /// The first expiry of a field of a hash, from which the others are counted.
+    soonest: u64,
 }
 
 impl Loader {
@@ -66,7 +73,7 @@ impl Loader {
     pub fn new(payload: &[u8]) -> Result<Loader, Bad> {
         let mut reader = Reader { bytes: value(payload), at: 0 };
         let kind = reader.byte()?;
-        let (mut left, mut packed, mut stream) = (0, None, None);
+        let (mut left, mut packed, mut stream, mut soonest) = (0, None, None, 0);
         match kind {
             kind::STRING => {}
             kind::LIST | kind::SET | kind::ZSET | kind::ZSET_2 | kind::HASH => {
@@ -80,12 +87,17 @@ impl Loader {
             kind::HASH_LISTPACK | kind::ZSET_LISTPACK | kind::SET_LISTPACK => {
                 packed = Some(Packed::new(Packing::Listpack, reader.string()?)?);
             }
+            kind::HASH_METADATA => (soonest, left) = (reader.fixed()?, reader.len()?),
+            kind::HASH_LISTPACK_EX => {
+                reader.fixed()?;
+                packed = Some(Packed::new(Packing::Listpack, reader.string()?)?);
+            }
             kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
                 stream = Some(StreamLoader::new(kind, &mut reader)?);
             }
             _ => return Err(Bad),
         }
-        Ok(Loader { kind, at: reader.at, left, packed, stream })
+        Ok(Loader { kind, at: reader.at, left, packed, stream, soonest })
     }
 
     /// The type of the value.
@@ -95,6 +107,7 @@ impl Loader {
             kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => Form::Set,
             kind::ZSET | kind::ZSET_2 | kind::ZSET_ZIPLIST | kind::ZSET_LISTPACK => Form::SortedSet,
             kind::HASH | kind::HASH_ZIPLIST | kind::HASH_LISTPACK => Form::Hash,
+            kind::HASH_METADATA | kind::HASH_LISTPACK_EX => Form::Hash,
             kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => Form::Stream,
             _ => Form::List,
         }
@@ -141,6 +154,11 @@ impl Loader {
         Ok(Some(match self.kind {
             kind::LIST | kind::SET => Part::Element(reader.string()?),
             kind::HASH => Part::Pair(reader.string()?, reader.string()?),
+            kind::HASH_METADATA => {
+                let time = reader.len()?;
+                let time = (time > 0).then(|| self.soonest.saturating_add(time - 1));
+                pair(reader.string()?, reader.string()?, time)?
+            }
             kind::ZSET => Part::Scored(reader.string()?, reader.old_score()?),
             kind::ZSET_2 => Part::Scored(reader.string()?, reader.score()?),
             kind::LIST_QUICKLIST => self.unpack(Packing::Ziplist, reader)?,
@@ -167,12 +185,26 @@ fn value(payload: &[u8]) -> &[u8] {
     &payload[..payload.len().saturating_sub(FOOTER)]
 }
 
+/// A field, its value and its expiry, which fits a record.
+fn pair(field: Vec<u8>, value: Vec<u8>, time: Option<u64>) -> Result<Part, Bad> {
+    match time {
+        None => Ok(Part::Pair(field, value)),
+        Some(time) if time <= LATEST => Ok(Part::Expiring(field, value, time)),
+        Some(_) => Err(Bad),
+    }
+}
+
 /// The next part of a packed string.
 fn unpacked(kind: u8, packed: &mut Packed) -> Result<Option<Part>, Bad> {
     let Some(first) = packed.next()? else { return Ok(None) };
     let first = first.into_bytes();
     Ok(Some(match kind {
         kind::HASH_ZIPLIST | kind::HASH_LISTPACK => Part::Pair(first, packed.must()?.into_bytes()),
+        kind::HASH_LISTPACK_EX => {
+            let value = packed.must()?.into_bytes();
+            let time = u64::try_from(packed.must()?.number()?).map_err(|_| Bad)?;
+            pair(first, value, (time > 0).then_some(time))?
+        }
         kind::ZSET_ZIPLIST | kind::ZSET_LISTPACK => {
             let text = packed.must()?.into_bytes();
             let text = std::str::from_utf8(&text).map_err(|_| Bad)?;

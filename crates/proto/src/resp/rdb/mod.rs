@@ -1,8 +1,9 @@
 //! Values as Redis's DUMP writes them: one type byte, the value as in a file of Redis (RDB), the
 //! version of the format (2 bytes), a checksum (8 bytes). (`rdb.c`, `rdb.h`, `cluster.c` of Redis.)
 //!
-//! Read are versions up to 11, written is version 10 with the plain forms of lists, sets, sorted
-//! sets and hashes, which every Redis since 4.0 reads.
+//! Read are versions up to 12, written is version 10 with the plain forms of lists, sets, sorted
+//! sets and hashes, which every Redis since 4.0 reads; and version 12 (Redis 7.4) for hashes with
+//! fields that expire.
 //!
 //! | file | contents |
 //! |---|---|
@@ -31,9 +32,11 @@ pub use reader::{Reader, Text};
 pub use writer::{push_len, push_string};
 
 /// Greatest version that is read.
-const NEWEST: u16 = 11;
+const NEWEST: u16 = 12;
 /// The version that is written.
 const WRITTEN: u16 = 10;
+/// The version that is written where fields expire.
+const WITH_EXPIRIES: u16 = 12;
 /// Bytes behind the value.
 pub const FOOTER: usize = 10;
 /// Most bytes of a string that is packed or compressed within a value: it is unpacked at once.
@@ -64,6 +67,8 @@ pub mod kind {
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
     pub const STREAM_3: u8 = 21;
+    pub const HASH_METADATA: u8 = 24;
+    pub const HASH_LISTPACK_EX: u8 = 25;
 }
 
 /// The version and the checksum at the end of a payload. None: it is too short, or of a newer
@@ -77,7 +82,11 @@ pub fn footer(payload: &[u8]) -> Option<u64> {
 
 /// Appends version and checksum to a value. `crc`: the checksum of what is there.
 pub fn seal(payload: &mut Vec<u8>, crc: u64) {
-    let version = WRITTEN.to_le_bytes();
+    let version = match payload.first() {
+        Some(&kind::HASH_METADATA) => WITH_EXPIRIES,
+        _ => WRITTEN,
+    };
+    let version = version.to_le_bytes();
     payload.extend_from_slice(&version);
     payload.extend_from_slice(&crc64(crc, &version).to_le_bytes());
 }

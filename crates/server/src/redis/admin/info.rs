@@ -65,9 +65,14 @@ pub(crate) fn processed(shared: &Shared) -> u64 {
 }
 
 /// Sums over the databases: hits, misses, expired, evicted.
-pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 4] {
-    let mut sums =
-        [("keyspace_hits", 0), ("keyspace_misses", 0), ("expired_keys", 0), ("evicted_keys", 0)];
+pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 5] {
+    let mut sums = [
+        ("keyspace_hits", 0),
+        ("keyspace_misses", 0),
+        ("expired_keys", 0),
+        ("evicted_keys", 0),
+        ("expired_subkeys", shared.due_fields.expired()),
+    ];
     for db in 0..shared.databases() {
         let stats = shared.store.stats(shared.namespace(db));
         for (sum, value) in

@@ -14,14 +14,14 @@ const ATTEMPTS: usize = 1000;
 /// Returns whether the entry holds a hash.
 #[inline]
 pub(super) fn is_hash(entry: &Entry<'_>) -> bool {
-    entry.flags() == hash::FLAGS
+    hash::is_hash(entry.flags())
 }
 
 /// Redis's name of the type of an entry with these flags.
 pub(super) fn type_name(flags: u32) -> &'static str {
     match Kind::of(flags) {
         Some(kind) => kind.name(),
-        None if flags == hash::FLAGS => "hash",
+        None if hash::is_hash(flags) => "hash",
         None => "string",
     }
 }

@@ -1,10 +1,12 @@
 //! Expiry of keys.
 
-use larder_proto::resp::{Args, number::parse_i64};
+use larder_proto::resp::{Args, hash, number::parse_i64};
 use larder_store::{Entry, PutError};
 
 use super::super::ctx::{Class, Ctx};
+use super::access::is_hash;
 use super::errors::{NOT_INTEGER, Outcome, Refused, refused};
+use super::hash_record::{expire_key, key_expiry};
 use crate::clock::Ms;
 
 /// Condition for setting an expiry.
@@ -95,14 +97,14 @@ fn expire_at(
         .and_then(|when| when.checked_add(base as i64))
         .ok_or(Refused::Expiry)?;
     let done = ctx.retry(|ctx| {
-        let Some(entry) = ctx.look(key).filter(|entry| condition.allows(entry.expires(), when))
+        let Some(entry) = ctx.look(key).filter(|entry| condition.allows(key_expiry(entry), when))
         else {
             return Ok(Some(None));
         };
         Ok(if when <= ctx.now as i64 {
             ctx.store.delete_same(&entry, ctx.now).then_some(Some("del"))
         } else {
-            touch(ctx, &entry, Some(when as Ms))?.then_some(Some("expire"))
+            touch(ctx, key, &entry, Some(when as Ms))?.then_some(Some("expire"))
         })
     })?;
     ctx.reply().integer(done.is_some().into());
@@ -113,7 +115,15 @@ fn expire_at(
 }
 
 /// Changes an entry's expiry; false if the entry was replaced.
-fn touch(ctx: &Ctx<'_>, entry: &Entry<'_>, expires: Option<Ms>) -> Outcome<bool> {
+pub(super) fn touch(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    entry: &Entry<'static>,
+    expires: Option<Ms>,
+) -> Outcome<bool> {
+    if is_hash(entry) && entry.flags() != hash::FLAGS {
+        return expire_key(ctx, key, entry, expires);
+    }
     match ctx.store.touch_same(entry, expires, ctx.now) {
         Ok(()) => Ok(true),
         Err(PutError::Exists | PutError::NotFound) => Ok(false),
@@ -125,10 +135,10 @@ fn touch(ctx: &Ctx<'_>, entry: &Entry<'_>, expires: Option<Ms>) -> Outcome<bool>
 pub(super) fn persist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let key = args.get(1);
     let outcome = ctx.retry(|ctx| {
-        let Some(entry) = ctx.look(key).filter(|entry| entry.expires().is_some()) else {
+        let Some(entry) = ctx.look(key).filter(|entry| key_expiry(entry).is_some()) else {
             return Ok(Some(false));
         };
-        Ok(touch(ctx, &entry, None)?.then_some(true))
+        Ok(touch(ctx, key, &entry, None)?.then_some(true))
     });
     match outcome {
         Ok(done) => {
@@ -167,7 +177,7 @@ pub(super) fn pexpiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn answer_expiry(ctx: &mut Ctx<'_>, args: &Args<'_>, figure: impl Fn(Ms) -> Ms) {
     let key = args.get(1);
     let answer = match ctx.look(key) {
-        Some(entry) => entry.expires().map_or(-1, |at| figure(at) as i64),
+        Some(entry) => key_expiry(&entry).map_or(-1, |at| figure(at) as i64),
         None => {
             ctx.store.count_miss(ctx.ns);
             ctx.missed(key);

@@ -15,7 +15,8 @@ use super::super::{
     job::{Job, Progress},
 };
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::hashes::{FIELDS, read, show};
+use super::hash_record::read;
+use super::hashes::{FIELDS, show};
 use super::joined::Whole;
 use super::object::is_packed;
 use super::random::pick;

@@ -3,7 +3,7 @@
 use larder_proto::resp::{
     Args,
     float::Float,
-    hash::Change,
+    hash::{Change, Expiry},
     number::{self, parse_i64},
 };
 use larder_store::PutError;
@@ -12,11 +12,15 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, refused};
-use super::hashes::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
+use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, Refused, refused};
+use super::hash_expiry::time;
+use super::hash_record::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
 use super::joined::Whole;
 use super::parts::PART;
+use crate::clock::Ms;
 
+/// Most fields that HSETEX may announce (C's `INT_MAX`).
+const MOST_NUMBER: i64 = i32::MAX as i64;
 /// Attempts of an HSET of many fields that other writes interrupt.
 const ATTEMPTS: usize = 16;
 
@@ -36,13 +40,92 @@ fn set_all(ctx: &mut Ctx<'_>, args: &Args<'_>, arity: &'static str, end: fn(&mut
     if args.len() % 2 == 1 {
         return ctx.reply().error(arity);
     }
-    ctx.go(SetAll { at: 2, added: 0, written: None, overtaken: 0, checks: None, end }, args);
+    ctx.go(SetAll::new(2, Expiry::Never, end), args);
+}
+
+/// HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT
+/// unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]
+pub(super) fn hsetex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match set_options(ctx, args) {
+        Ok(set) => ctx.go(set, args),
+        Err(Unfit::Refused(refused)) => ctx.settle(Err(refused), args),
+        Err(Unfit::Unknown(word)) => {
+            let shown = args.get(word).split(|&byte| byte == 0).next().unwrap_or_default();
+            ctx.reply().error([b"ERR unknown argument: ", shown].concat());
+        }
+    }
+}
+
+/// Why the arguments of HSETEX are no command.
+enum Unfit {
+    Refused(Refused),
+    /// The argument at this position is unknown.
+    Unknown(usize),
+}
+
+impl<T: Into<Refused>> From<T> for Unfit {
+    fn from(refused: T) -> Self {
+        Unfit::Refused(refused.into())
+    }
+}
+
+fn set_options(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<SetAll, Unfit> {
+    const ARITY: &str = "ERR wrong number of arguments for 'hsetex' command";
+    let units = [("EX", 1000, ctx.now), ("PX", 1, ctx.now), ("EXAT", 1000, 0), ("PXAT", 1, 0)];
+    let (mut expiry, mut condition, mut at) = (None, None, 2);
+    while at < args.len() && !args.is(at, "FIELDS") {
+        let unit = units.iter().find(|(word, ..)| args.is(at, word));
+        if unit.is_some() || args.is(at, "KEEPTTL") {
+            if expiry.is_some() {
+                let text =
+                    "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
+                return Err(text.into());
+            }
+            expiry = Some(match unit {
+                None => Expiry::Keep,
+                Some(_) if at + 1 >= args.len() => return Err("ERR missing expire time".into()),
+                Some((_, unit, base)) => {
+                    at += 1;
+                    Expiry::At(time(args.get(at), *unit, *base)?)
+                }
+            });
+        } else if args.is(at, "FXX") || args.is(at, "FNX") {
+            if condition.is_some() {
+                return Err("ERR Only one of FXX or FNX arguments can be specified".into());
+            }
+            condition = Some(args.is(at, "FXX"));
+        } else {
+            return Err(Unfit::Unknown(at));
+        }
+        at += 1;
+    }
+    if at + 3 >= args.len() {
+        return Err(ARITY.into());
+    }
+    let number = parse_i64(args.get(at + 1)).filter(|number| (1..=MOST_NUMBER).contains(number));
+    let number = number.ok_or("ERR invalid number of fields")? as usize;
+    let first = at + 2;
+    if number * 2 != args.len() - first {
+        return Err(ARITY.into());
+    }
+    let set = SetAll::new(first, expiry.unwrap_or(Expiry::Never), |ctx, _| ctx.reply().integer(1));
+    Ok(SetAll { condition, ..set })
 }
 
 /// An HSET in progress. It holds its key, so that no client of this face sees a part of it.
 struct SetAll {
+    /// The first field.
+    first: usize,
     /// The next field.
     at: usize,
+    /// Expiry of the fields.
+    expiry: Expiry,
+    /// All fields must be there (true), or none of them (false).
+    condition: Option<bool>,
+    /// The next field to look up for the condition.
+    looked: usize,
+    /// No field is left, as the expiry has passed.
+    is_gone: bool,
     /// Number of new fields.
     added: usize,
     /// Version written by the last step.
@@ -57,20 +140,56 @@ struct SetAll {
 }
 
 impl SetAll {
+    fn new(first: usize, expiry: Expiry, end: fn(&mut Ctx<'_>, usize)) -> Self {
+        SetAll {
+            first,
+            at: first,
+            expiry,
+            condition: None,
+            looked: first,
+            is_gone: false,
+            added: 0,
+            written: None,
+            overtaken: 0,
+            checks: None,
+            end,
+        }
+    }
+
+    fn change<'c>(&self, field: &'c [u8], value: &'c [u8], now: Ms) -> Change<'c> {
+        match self.expiry {
+            // Set and expired at once.
+            Expiry::At(when) if when <= now => Change::remove(field),
+            expiry => Change { expiry, ..Change::set(field, value) },
+        }
+    }
+
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
         // The first part of a large hash may take all of the step's time.
         ctx.is_over();
-        if self.at == 2 && args.len() > PART {
+        if self.at == self.first && args.len() > PART {
             self.may_fit(ctx, args)?;
+        }
+        if self.condition.is_some() {
+            match self.allows(ctx, args)? {
+                None => return Ok(Progress::Again),
+                Some(true) => self.condition = None,
+                Some(false) => {
+                    ctx.reply().integer(0);
+                    return Ok(Progress::Done);
+                }
+            }
         }
         if self.checks.is_some() && !self.count_new(ctx, args)? {
             return Ok(Progress::Again);
         }
         while self.at < args.len() {
             let to = args.len().min(self.at + PART);
-            let changes: Vec<Change<'_>> =
-                (self.at..to).step_by(2).map(|at| (args.get(at), Some(args.get(at + 1)))).collect();
+            let changes: Vec<Change<'_>> = (self.at..to)
+                .step_by(2)
+                .map(|at| self.change(args.get(at), args.get(at + 1), ctx.now))
+                .collect();
             let changed = ctx.retry(|ctx| {
                 let old = ctx.look_hash(key)?;
                 let version = old.as_ref().map(|entry| entry.version());
@@ -86,22 +205,49 @@ impl SetAll {
                 if self.overtaken > ATTEMPTS {
                     return Err(refused(PutError::Full, key));
                 }
-                (self.at, self.added, self.written) = (2, 0, None);
+                (self.at, self.added, self.written) = (self.first, 0, None);
                 continue;
             };
-            (self.at, self.written) = (to, Some(changed.version));
+            self.at = to;
+            // Nothing is left, or nothing was written, if the fields expire at once.
+            self.written = (changed.version != 0).then_some(changed.version);
             self.added += changed.added;
+            self.is_gone = changed.is_gone;
             if self.at < args.len() && ctx.is_over() {
                 return Ok(Progress::Again);
             }
         }
         (self.end)(ctx, self.added);
         ctx.modified(Class::Hash, "hset", key);
+        if let Expiry::At(when) = self.expiry {
+            ctx.event(Class::Hash, if when <= ctx.now { "hdel" } else { "hexpire" }, key);
+        }
+        if self.is_gone {
+            ctx.event(Class::Generic, "del", key);
+        }
         Ok(Progress::Done)
     }
 
+    /// Does the condition hold? None: fields remain to be looked up.
+    fn allows(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Option<bool>> {
+        let wanted = self.condition == Some(true);
+        let old = ctx.look_hash(args.get(1))?;
+        let Some(record) = old.as_ref().map(Whole::of) else { return Ok(Some(!wanted)) };
+        let hash = read(&record)?;
+        while self.looked < args.len() {
+            if hash.get(args.get(self.looked))?.is_some() != wanted {
+                return Ok(Some(false));
+            }
+            self.looked += 2;
+            if self.looked % 64 < 2 && ctx.is_over() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(true))
+    }
+
     /// Refuses a hash that would become too large: a part of the fields must not be stored.
-    fn may_fit(&mut self, ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome {
+    fn may_fit(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         if self.checks.is_some() {
             return Ok(());
         }
@@ -109,12 +255,12 @@ impl SetAll {
         let record = old.as_ref().map(Whole::of);
         let there = record.as_deref().map(read).transpose()?.map_or(0, |hash| hash.len());
         let size = old.as_ref().map_or(0, |entry| entry.len());
-        let words: usize = args.from(2).map(|word| word.len() + 4).sum();
-        let fields = args.len() / 2 - 1;
+        let words: usize = args.from(self.first).map(|word| word.len() + 4).sum();
+        let fields = (args.len() - self.first) / 2;
         if size + words as u64 > MOST_BYTES || fields > MOST_FIELDS {
             return Err(TOO_LARGE.into());
         }
-        self.checks = (there + fields > MOST_FIELDS).then_some((2, 0));
+        self.checks = (there + fields > MOST_FIELDS).then_some((self.first, 0));
         Ok(())
     }
 
@@ -126,7 +272,7 @@ impl SetAll {
         while let Some((at, fresh)) = self.checks.filter(|(at, _)| *at < args.len()) {
             let is_new = there.map(|hash| hash.get(args.get(at))).transpose()?.flatten().is_none();
             self.checks = Some((at + 2, fresh + usize::from(is_new)));
-            if at % 64 == 0 && ctx.is_over() {
+            if at % 64 < 2 && ctx.is_over() {
                 return Ok(false);
             }
         }
@@ -162,7 +308,7 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             return Ok(Some(false));
         }
         drop(record);
-        Ok(change(ctx, key, old.as_ref(), &[(field, Some(args.get(3)))])?.map(|_| true))
+        Ok(change(ctx, key, old.as_ref(), &[Change::set(field, args.get(3))])?.map(|_| true))
     });
     match outcome {
         Ok(set) => {
@@ -191,7 +337,7 @@ fn compute<T>(
         };
         let (text, result) = compute(value)?;
         drop(record);
-        Ok(change(ctx, key, old.as_ref(), &[(field, Some(&text))])?.map(|_| result))
+        Ok(change(ctx, key, old.as_ref(), &[Change::update(field, &text)])?.map(|_| result))
     })
 }
 

@@ -1,117 +1,24 @@
-//! Hashes: commands that read them, and their form in the store. A hash is one value (see
-//! [`larder_proto::resp::hash`]), so a write of one field rewrites all of it; docs/redis.md gives
-//! the cost. So the size of a hash is limited: writing it, or joining one that lies in several
-//! pieces, takes two milliseconds at most.
+//! Hashes: commands that read and remove fields.
 
 use larder_proto::resp::{
     Args,
-    hash::{self, Change, Damaged, Hash, Pair},
+    hash::{Change, Hash, Pair},
 };
-use larder_store::{Entry, Put};
+use larder_store::Entry;
 
 use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::access::is_hash;
-use super::errors::{Outcome, Refused, WRONG_TYPE};
+use super::errors::Outcome;
+use super::hash_record::{Changed, change, read};
 use super::joined::Whole;
 use super::parts::PART;
-
-/// Maximum of a hash in bytes and in fields.
-pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
-pub(super) const MOST_FIELDS: usize = 128 * 1024;
-pub(super) const TOO_LARGE: &str = "ERR a hash has at most 4 MiB and 131072 fields";
 
 /// Fields of a hash answered at once.
 const AT_ONCE: usize = 4096;
 /// Fields processed between two checks of the clock.
 pub(super) const FIELDS: usize = 256;
-
-impl From<Damaged> for Refused {
-    /// A value that does not parse is no hash (a memcached client may store any flags).
-    fn from(_: Damaged) -> Self {
-        WRONG_TYPE.into()
-    }
-}
-
-/// Parses a record.
-pub(super) fn read(record: &[u8]) -> Outcome<Hash<'_>> {
-    let found = Hash::read(record)?;
-    if found.len() > MOST_FIELDS { Err(TOO_LARGE.into()) } else { Ok(found) }
-}
-
-impl Ctx<'_> {
-    /// Looks a hash up for reading.
-    pub(super) fn read_hash(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
-        let entry = self.read(key);
-        self.only_hash(entry)
-    }
-
-    /// Looks a hash up for writing.
-    pub(super) fn look_hash(&self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
-        self.only_hash(self.look(key))
-    }
-
-    /// The entry, if it is a hash.
-    fn only_hash(&self, entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
-        let Some(entry) = entry else { return Ok(None) };
-        if !is_hash(&entry) {
-            return Err(WRONG_TYPE.into());
-        }
-        // The memcached face may have written it.
-        if entry.len() > MOST_BYTES {
-            return Err(TOO_LARGE.into());
-        }
-        if entry.head().len() as u64 != entry.len() {
-            // The command joins the pieces.
-            self.face.turn_time.copied(entry.len());
-        }
-        Ok(Some(entry))
-    }
-}
-
-/// Result of a change of fields.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changed {
-    pub(super) added: usize,
-    pub(super) removed: usize,
-    /// No field is left; the key is deleted.
-    pub(super) is_gone: bool,
-    /// Version of the present entry.
-    pub(super) version: u64,
-}
-
-/// Changes fields of the hash at `key`; the expiry stays. None: another write came first.
-pub(super) fn change(
-    ctx: &mut Ctx<'_>,
-    key: &[u8],
-    old: Option<&Entry<'static>>,
-    changes: &[Change<'_>],
-) -> Outcome<Option<Changed>> {
-    let record = old.map(Whole::of);
-    let there = record.as_deref().map(read).transpose()?;
-    let merged = hash::merge(there.as_ref(), changes)?;
-    let (added, removed) = (merged.added(), merged.removed());
-    let mut changed = Changed { added, removed, is_gone: merged.count() == 0, version: 0 };
-    if changed.is_gone {
-        return Ok(old.is_none_or(|old| ctx.store.delete_same(old, ctx.now)).then_some(changed));
-    }
-    if added + removed == 0 && changes.iter().all(|(_, value)| value.is_none()) {
-        return Ok(Some(changed)); // Unchanged: no write to report.
-    }
-    let parts = merged.parts();
-    let size: u64 = parts.iter().map(|part| part.len() as u64).sum();
-    if size > MOST_BYTES || merged.count() > MOST_FIELDS {
-        return Err(TOO_LARGE.into());
-    }
-    ctx.face.turn_time.copied(size);
-    let expires = old.and_then(|entry| entry.expires());
-    let put = Put { value: &parts, flags: hash::FLAGS, expires, ..Put::default() };
-    let version = ctx.replace(key, old, put)?;
-    changed.version = version.unwrap_or_default();
-    Ok(version.map(|_| changed))
-}
 
 /// Passes a hash (`None`: missing) to `answer`, which only composes the answer.
 pub(super) fn show(
@@ -137,7 +44,7 @@ pub(super) fn hget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     });
 }
 
-fn answer_or_null(ctx: &mut Ctx<'_>, value: Option<&[u8]>) {
+pub(super) fn answer_or_null(ctx: &mut Ctx<'_>, value: Option<&[u8]>) {
     match value {
         Some(value) => ctx.reply().bulk(value),
         None => ctx.reply().null(),
@@ -358,7 +265,7 @@ impl Hdel {
         ctx.is_over();
         while self.at < args.len() && !self.is_gone {
             let changes: Vec<Change<'_>> =
-                args.from(self.at).take(PART).map(|field| (field, None)).collect();
+                args.from(self.at).take(PART).map(Change::remove).collect();
             let changed = ctx.retry(|ctx| match ctx.look_hash(key)? {
                 None => Ok(Some(Changed::default())),
                 Some(old) => change(ctx, key, Some(&old), &changes),

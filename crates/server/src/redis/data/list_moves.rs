@@ -223,8 +223,9 @@ fn pop_first(
         let mut reply = ctx.reply();
         reply.array(2);
         reply.bulk(args.get(key));
-        reply.array(most as usize);
-        ctx.pop_many(args, again, from, Popping { key, side, left: most, popped: 0 });
+        let head = ctx.out.scratch().len();
+        ctx.reply().array(most as usize);
+        ctx.pop_many(args, again, from, Popping { key, side, left: most, popped: 0, head });
         return Ok(true);
     }
     Ok(false)

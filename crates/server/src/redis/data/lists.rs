@@ -124,7 +124,8 @@ fn pop(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, side: Side) {
         if count.is_some() {
             ctx.reply().array(most as usize);
         }
-        ctx.pop_many(args, again, from, Popping { key: 1, side, left: most, popped: 0 });
+        let head = from;
+        ctx.pop_many(args, again, from, Popping { key: 1, side, left: most, popped: 0, head });
         Ok(())
     })();
     ctx.settle(outcome, args);
@@ -137,6 +138,8 @@ pub(super) struct Popping {
     pub(super) side: Side,
     pub(super) left: u64,
     pub(super) popped: u64,
+    /// Start of the array of elements in the answer.
+    pub(super) head: usize,
 }
 
 impl Ctx<'_> {
@@ -149,24 +152,48 @@ impl Ctx<'_> {
         popping: Popping,
     ) {
         self.steps_from(args, again, from, popping, |ctx, args, popping| {
-            let key = args.get(popping.key);
-            let (side, at) = (popping.side, ctx.out.scratch().len());
-            let Some(mut list) = ctx.open(key, Kind::List)? else { return Err(Refused::Lost) };
-            let removed = take(ctx, &mut list, side, popping.left)?;
-            let left = list.len();
-            if list.commit(ctx)?.is_none() {
-                // Another write came first: what was answered was not taken.
-                ctx.out.scratch().truncate(at);
-                return Ok(false);
+            let at = ctx.out.scratch().len();
+            match ctx.pop_some(args.get(popping.key), popping) {
+                // Elements that were taken are the answer, fewer than there should be.
+                Err(_) if popping.popped > 0 => {
+                    ctx.out.scratch().truncate(at);
+                    ctx.shorten(popping.head, popping.popped);
+                    ctx.popped(popping.side, args.get(popping.key), false);
+                    Ok(true)
+                }
+                result => result,
             }
-            popping.left -= removed;
-            popping.popped += removed;
-            if popping.left > 0 && left > 0 {
-                return Ok(false);
-            }
-            ctx.popped(side, key, left == 0);
-            Ok(true)
         });
+    }
+
+    fn pop_some(&mut self, key: &[u8], popping: &mut Popping) -> Outcome<bool> {
+        let (side, at) = (popping.side, self.out.scratch().len());
+        let Some(mut list) = self.open(key, Kind::List)? else { return Err(Refused::Lost) };
+        let removed = take(self, &mut list, side, popping.left)?;
+        let left = list.len();
+        if list.commit(self)?.is_none() {
+            // Another write came first: what was answered was not taken.
+            self.out.scratch().truncate(at);
+            return Ok(false);
+        }
+        popping.left -= removed;
+        popping.popped += removed;
+        if popping.left > 0 && left > 0 {
+            return Ok(false);
+        }
+        self.popped(side, key, left == 0);
+        Ok(true)
+    }
+
+    /// Changes the length of an array or set in the answer, whose head starts there.
+    pub(super) fn shorten(&mut self, head: usize, len: u64) {
+        let scratch = self.out.scratch();
+        let Some(end) = scratch.get(head..).and_then(|rest| rest.iter().position(|b| *b == b'\n'))
+        else {
+            return;
+        };
+        let text = format!("{}{len}\r\n", char::from(scratch[head]));
+        scratch.splice(head..=head + end, text.into_bytes());
     }
 
     /// Reports elements taken from a list.

@@ -2,7 +2,7 @@
 //! of connections, transactions and locks. Replies and errors are those of Redis 7.0, byte for
 //! byte.
 //!
-//! A string is an entry with any flags except [`resp::hash::FLAGS`], which mark a hash, and those
+//! A string is an entry with any flags except those of [`resp::hash`], which mark a hash, and those
 //! of [`resp::collection::Kind`]. A write
 //! that depends on the present value looks it up, computes, and replaces the entry that it saw. If
 //! that entry has changed (by the memcached face or an eviction), it starts again. Commands of this
@@ -24,7 +24,7 @@
 //! | `hyperloglog.rs`, `geo/` | HyperLogLogs, positions |
 //! | `dump/` | DUMP and RESTORE |
 //! | `sort.rs` | SORT |
-//! | `hashes.rs`, `hash_write.rs`, `hash_walk.rs` | hashes |
+//! | `hash_record.rs`, `hashes.rs`, `hash_write.rs`, `hash_walk.rs`, `hash_expiry.rs`, `hash_get.rs` | hashes |
 
 mod access;
 mod bitfield;
@@ -36,6 +36,9 @@ mod dump;
 mod errors;
 mod expiry;
 mod geo;
+mod hash_expiry;
+mod hash_get;
+mod hash_record;
 mod hash_walk;
 mod hash_write;
 mod hashes;
@@ -70,6 +73,7 @@ mod zsets;
 use larder_proto::resp::{Args, table::Id};
 
 use drawing::draws;
+pub(super) use hash_record::sweep_fields;
 pub(super) use list_moves::Wish;
 pub(super) use parts::PART;
 pub(super) use sort::reads_others;
@@ -191,19 +195,31 @@ fn on_hashes(id: Id) -> Option<Run> {
     Some(match id {
         Id::Hdel => hashes::hdel,
         Id::Hexists => hashes::hexists,
+        Id::Hexpire => hash_expiry::hexpire,
+        Id::Hexpireat => hash_expiry::hexpireat,
+        Id::Hexpiretime => hash_expiry::hexpiretime,
         Id::Hget => hashes::hget,
         Id::Hgetall => hashes::hgetall,
+        Id::Hgetdel => hash_get::hgetdel,
+        Id::Hgetex => hash_get::hgetex,
         Id::Hincrby => hash_write::hincrby,
         Id::Hincrbyfloat => hash_write::hincrbyfloat,
         Id::Hkeys => hashes::hkeys,
         Id::Hlen => hashes::hlen,
         Id::Hmget => hashes::hmget,
         Id::Hmset => hash_write::hmset,
+        Id::Hpersist => hash_expiry::hpersist,
+        Id::Hpexpire => hash_expiry::hpexpire,
+        Id::Hpexpireat => hash_expiry::hpexpireat,
+        Id::Hpexpiretime => hash_expiry::hpexpiretime,
+        Id::Hpttl => hash_expiry::hpttl,
         Id::Hrandfield => hash_walk::hrandfield,
         Id::Hscan => hash_walk::hscan,
         Id::Hset => hash_write::hset,
+        Id::Hsetex => hash_write::hsetex,
         Id::Hsetnx => hash_write::hsetnx,
         Id::Hstrlen => hashes::hstrlen,
+        Id::Httl => hash_expiry::httl,
         Id::Hvals => hashes::hvals,
         _ => return None,
     })

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use larder_proto::resp::{
     Args,
     collection::{Head, Items, Kind, Shape},
-    hash::Hash,
+    hash::{self, Hash},
     number::{I64_TEXT, parse_i64},
 };
 use larder_store::Entry;
@@ -70,7 +70,11 @@ fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
     if is_hash(entry) {
         let record = Whole::of(entry);
         let packed = Hash::read(&record).is_ok_and(|hash| is_packed(ctx, &hash));
-        return if packed { "listpack" } else { "hashtable" };
+        return match (packed, entry.flags() == hash::FLAGS) {
+            (true, true) => "listpack",
+            (true, false) => "listpackex",
+            (false, _) => "hashtable",
+        };
     }
     if entry.len() <= I64_TEXT as u64 && parse_i64(&Whole::of(entry)).is_some() {
         return "int";

@@ -6,6 +6,7 @@ use larder_store::{If, Put, PutError};
 use super::super::ctx::{Class, Ctx};
 use super::Run;
 use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
+use super::hash_record::key_expiry;
 use super::long::{AT_ONCE, Condition, End, Layout};
 use crate::clock::Ms;
 
@@ -213,7 +214,7 @@ fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                 set_done(ctx, args, options.get, given, false);
                 return Ok(Some(()));
             }
-            until = old.as_ref().and_then(|entry| entry.expires());
+            until = old.as_ref().and_then(key_expiry);
             layout.old = old;
             Condition::Same
         } else if options.absent {
@@ -242,7 +243,7 @@ fn keep(
     if (options.absent && old.is_some()) || (options.present && old.is_none()) {
         return Ok(Some(false));
     }
-    let expires = old.as_ref().and_then(|entry| entry.expires());
+    let expires = old.as_ref().and_then(key_expiry);
     let put = Put { value: &[value], expires, ..Put::default() };
     Ok(ctx.replace(key, old.as_ref(), put)?.map(|_| true))
 }

@@ -202,16 +202,24 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let count = count.ok_or(NOT_POSITIVE)?;
         let len = ctx.open(args.get(1), Kind::Set)?.map_or(0, |set| set.len());
         let from = ctx.out.scratch().len();
-        ctx.reply().set(count.min(len) as usize);
-        ctx.steps_from(args, spop, from, count.min(len), |ctx, args, left| {
+        let most = count.min(len);
+        ctx.reply().set(most as usize);
+        ctx.steps_from(args, spop, from, (most, most, from), |ctx, args, (left, all, head)| {
             if *left == 0 {
                 return Ok(true);
             }
-            let (popped, is_gone) = take(ctx, args.get(1), (*left).min(ITEMS as u64))?;
+            let (popped, is_gone) = match take(ctx, args.get(1), (*left).min(ITEMS as u64)) {
+                Ok((popped, is_gone)) if !popped.is_empty() => (popped, is_gone),
+                // Members that were taken are the answer, fewer than there should be.
+                _ if *left < *all => {
+                    ctx.shorten(*head, *all - *left);
+                    popped_members(ctx, args.get(1), false);
+                    return Ok(true);
+                }
+                Ok(_) => return Err(Refused::Lost),
+                Err(error) => return Err(error),
+            };
             popped.iter().for_each(|member| ctx.reply().bulk(member));
-            if popped.is_empty() {
-                return Err(Refused::Lost);
-            }
             *left -= popped.len() as u64;
             if *left == 0 {
                 popped_members(ctx, args.get(1), is_gone);

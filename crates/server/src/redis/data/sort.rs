@@ -179,7 +179,7 @@ fn named(ctx: &Ctx<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8
     match field {
         Some(field) if is_hash(&entry) => {
             let record = Whole::of(&entry);
-            let value = Hash::read(&record)?.get(field)?;
+            let value = Hash::read(&record)?.get_live(field, ctx.now)?;
             if value.is_some_and(|value| value.len() as u64 > LONGEST) {
                 return Err(TOO_LONG.into());
             }

@@ -242,6 +242,24 @@ impl Coll<'_> {
         Ok(Some(()))
     }
 
+    /// Leaves a new collection that is built in several steps: its parts lie in the store, without
+    /// an owner until [`Coll::commit`] stores the head that this returns.
+    pub(super) fn suspend(mut self) -> Outcome<Head> {
+        if self.kind == Kind::SortedSet && self.head.count > 0 {
+            self.settle_members()?;
+        }
+        self.apply_changes()?;
+        self.committed = true;
+        let stale = std::mem::take(&mut self.stale);
+        self.delete(&stale);
+        Ok(std::mem::take(&mut self.head))
+    }
+
+    /// Sets the expiry of its key.
+    pub(super) fn expire(&mut self, expires: Option<Ms>) {
+        self.expires = expires;
+    }
+
     fn put_head(&mut self) -> Outcome<bool> {
         let is_packed = self.is_packed() && self.head.members.as_ref().is_none_or(|r| r.level == 0);
         if self.kind == Kind::Stream && self.head.extra.is_empty() {
@@ -343,6 +361,22 @@ impl<'a> Ctx<'a> {
             changes: BTreeMap::new(),
             committed: false,
         }
+    }
+
+    /// A collection with a head of [`Coll::suspend`], that replaces `old`.
+    pub(super) fn resume<'k>(
+        &self,
+        key: &'k [u8],
+        kind: Kind,
+        head: Head,
+        old: Option<Entry<'static>>,
+    ) -> Coll<'k>
+    where
+        'a: 'k,
+    {
+        let mut coll = self.new_coll(key, kind, old);
+        coll.head = head;
+        coll
     }
 
     /// The collection of an entry.

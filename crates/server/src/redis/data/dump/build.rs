@@ -1,21 +1,26 @@
-//! A value from the parts of a payload, some at a time.
+//! A value from the parts of a payload, some at a time. Nobody sees it before it is complete: a
+//! hash is built in memory, a collection as parts that have no owner until its head is stored. So
+//! the old value stays if the new one cannot be stored.
 
 use larder_proto::resp::{
-    collection::Kind,
-    hash::Change,
+    collection::{Head, Kind},
+    hash::{self, Change, Expiry},
     rdb::{Bad, Form, Loader, Part},
     stream::{Consumer, Group, Pending, State, StreamId},
 };
 
 use super::super::super::ctx::Ctx;
 use super::super::collection::{Coll, Side};
-use super::super::errors::Outcome;
-use super::super::hashes::change;
+use super::super::errors::{Outcome, Refused};
+use super::super::hash_record::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, put_record, read};
 use super::super::streams::check_name;
+use crate::{clock::Ms, settings::PARTS as PARTS_SPACE};
 
 /// Parts, and bytes of them, that are stored between two checks of the clock.
 const PARTS: usize = 64;
 const BYTES: usize = 256 * 1024;
+/// The same for a hash, whose record is written anew each time.
+const FIELDS: usize = 1024;
 /// The consumer of a pending entry until that is read.
 const NOBODY: u32 = u32::MAX;
 
@@ -24,19 +29,38 @@ pub(super) struct Building {
     loader: Loader,
     group: Option<(Vec<u8>, Group)>,
     consumer: Option<Consumer>,
-    begun: bool,
+    value: Value,
+}
+
+/// The value as far as it is built.
+enum Value {
+    /// The record of a hash; empty: there are no fields yet.
+    Hash(Vec<u8>),
+    Collection(Kind, Head),
 }
 
 impl Building {
     pub(super) fn new(loader: Loader) -> Building {
-        Building { loader, group: None, consumer: None, begun: false }
+        let kind = match loader.form() {
+            Form::Set => Some(Kind::Set),
+            Form::SortedSet => Some(Kind::SortedSet),
+            Form::Stream => Some(Kind::Stream),
+            Form::List | Form::String => Some(Kind::List),
+            Form::Hash => None,
+        };
+        let value = match kind {
+            Some(kind) => Value::Collection(kind, Head::default()),
+            None => Value::Hash(Vec::new()),
+        };
+        Building { loader, group: None, consumer: None, value }
     }
 
-    /// Stores some parts. True: all are stored.
+    /// Builds some parts. True: the value is complete.
     pub(super) fn step(&mut self, ctx: &mut Ctx<'_>, key: &[u8], payload: &[u8]) -> Outcome<bool> {
+        let most = if matches!(self.value, Value::Hash(_)) { FIELDS } else { PARTS };
         let (mut parts, mut bytes) = (Vec::new(), 0);
         let mut is_over = false;
-        while parts.len() < PARTS && bytes < BYTES {
+        while parts.len() < most && bytes < BYTES {
             let Some(part) = self.loader.next(payload)? else {
                 is_over = true;
                 break;
@@ -46,55 +70,71 @@ impl Building {
                 parts.push(part);
             }
         }
-        if parts.is_empty() && !is_over {
-            return Ok(false);
-        }
-        if self.loader.form() == Form::Hash {
-            self.fields(ctx, key, &parts)?;
+        if parts.is_empty() {
             return Ok(is_over);
         }
-        let kind = match self.loader.form() {
-            Form::Set => Kind::Set,
-            Form::SortedSet => Kind::SortedSet,
-            Form::Stream => Kind::Stream,
-            Form::List | Form::String | Form::Hash => Kind::List,
-        };
-        let (group, consumer) = (self.group.clone(), self.consumer.clone());
-        ctx.retry(|ctx| {
-            (self.group, self.consumer) = (group.clone(), consumer.clone());
-            let mut coll = match ctx.open(key, kind)? {
-                Some(coll) => coll,
-                None if !self.begun => ctx.new_coll(key, kind, None),
-                // The stored part was evicted: the rest must not pass for all.
-                None => return Err(FULL.into()),
-            };
-            self.put(&mut coll, &parts, ctx.now)?;
-            coll.commit(ctx)
-        })?;
-        self.begun = true;
+        match &mut self.value {
+            Value::Hash(record) => add_fields(record, &parts)?,
+            Value::Collection(kind, head) => {
+                let mut coll = ctx.resume(key, *kind, std::mem::take(head), None);
+                self.put(&mut coll, &parts, ctx.now).map_err(whole)?;
+                let built = coll.suspend().map_err(whole)?;
+                if let Value::Collection(_, head) = &mut self.value {
+                    *head = built;
+                }
+            }
+        }
         Ok(is_over)
     }
 
-    fn fields(&mut self, ctx: &mut Ctx<'_>, key: &[u8], parts: &[Part]) -> Outcome {
-        let changes: Vec<Change<'_>> = parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Pair(field, value) => Some((&field[..], Some(&value[..]))),
-                _ => None,
-            })
-            .collect();
-        if changes.is_empty() {
-            return Ok(());
+    /// Bytes that it holds in memory.
+    pub(super) fn memory(&self) -> u64 {
+        match &self.value {
+            // It is copied when it grows.
+            Value::Hash(record) => 2 * record.len() as u64,
+            Value::Collection(..) => 0,
         }
-        ctx.retry(|ctx| {
-            let old = ctx.look_hash(key)?;
-            if old.is_none() && self.begun {
-                return Err(FULL.into());
+    }
+
+    /// The numbers of its parts in the store.
+    pub(super) fn parts(&self, ctx: &Ctx<'_>, key: &[u8]) -> Outcome<Vec<u64>> {
+        match &self.value {
+            Value::Hash(_) => Ok(Vec::new()),
+            Value::Collection(kind, head) => {
+                ctx.resume(key, *kind, head.clone(), None).parts().map_err(whole)
             }
-            change(ctx, key, old.as_ref(), &changes)
-        })?;
-        self.begun = true;
-        Ok(())
+        }
+    }
+
+    /// Reads a part, so that it counts as young again. False: it was evicted.
+    pub(super) fn has_part(&self, ctx: &Ctx<'_>, key: &[u8], part: u64) -> bool {
+        let Value::Collection(_, head) = &self.value else { return true };
+        let owner = ctx.store.owner(ctx.ns, key, head.id);
+        owner.is_some_and(|owner| ctx.store.get(PARTS_SPACE, &owner.part(part), ctx.now).is_some())
+    }
+
+    /// Stores the value in place of the old one, if that may be replaced.
+    pub(super) fn store(
+        &self,
+        ctx: &mut Ctx<'_>,
+        key: &[u8],
+        expires: Option<Ms>,
+        replaces: bool,
+    ) -> Outcome {
+        ctx.retry(|ctx| {
+            let old = ctx.look(key);
+            if old.is_some() && !replaces {
+                return Err(BUSY.into());
+            }
+            match &self.value {
+                Value::Hash(record) => put_record(ctx, key, old.as_ref(), record, expires),
+                Value::Collection(kind, head) => {
+                    let mut coll = ctx.resume(key, *kind, head.clone(), old);
+                    coll.expire(expires);
+                    coll.commit(ctx)
+                }
+            }
+        })
     }
 
     fn put(&mut self, coll: &mut Coll<'_>, parts: &[Part], now: u64) -> Outcome {
@@ -171,7 +211,9 @@ impl Building {
             Part::Consumer(name, seen) => self.put_consumer(coll, name, *seen),
             Part::Owned(id) => self.own(coll, *id),
             Part::Skipped(_) => Ok(()),
-            Part::Element(_) | Part::Pair(..) | Part::Scored(..) => Err(Bad.into()),
+            Part::Element(_) | Part::Pair(..) | Part::Expiring(..) | Part::Scored(..) => {
+                Err(Bad.into())
+            }
         }
     }
 
@@ -197,7 +239,40 @@ impl Building {
     }
 }
 
-const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// Adds fields to the record of a hash.
+fn add_fields(record: &mut Vec<u8>, parts: &[Part]) -> Outcome {
+    let changes: Vec<Change<'_>> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Pair(field, value) => Some(Change::set(field, value)),
+            Part::Expiring(field, value, time) => {
+                Some(Change { expiry: Expiry::At(*time), ..Change::set(field, value) })
+            }
+            _ => None,
+        })
+        .collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let grown = {
+        let old = if record.is_empty() { None } else { Some(read(record)?) };
+        let merged = hash::merge(old.as_ref(), &changes, None)?;
+        if merged.size() as u64 > MOST_BYTES || merged.count() > MOST_FIELDS {
+            return Err(TOO_LARGE.into());
+        }
+        merged.parts().concat()
+    };
+    *record = grown;
+    Ok(())
+}
+
+/// A part of a value that was evicted while it was built.
+fn whole(refused: Refused) -> Refused {
+    if refused == Refused::Lost { FULL.into() } else { refused }
+}
+
+pub(super) const BUSY: &str = "BUSYKEY Target key name already exists.";
+pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// Bytes of a string beside its own.
 const TEXT: usize = 32;
@@ -206,7 +281,7 @@ const TEXT: usize = 32;
 pub(super) fn size(part: &Part) -> usize {
     match part {
         Part::Element(bytes) | Part::Scored(bytes, _) => bytes.len(),
-        Part::Pair(field, value) => field.len() + value.len(),
+        Part::Pair(field, value) | Part::Expiring(field, value, _) => field.len() + value.len(),
         Part::Entry(_, pairs) => pairs.iter().map(|text| text.len() + TEXT).sum(),
         Part::Group(name, ..) | Part::Consumer(name, _) => name.len(),
         // An element takes some bytes.

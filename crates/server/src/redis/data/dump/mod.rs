@@ -67,7 +67,11 @@ enum Stage {
 /// DUMP key
 fn dump(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
-        let Some(entry) = ctx.read(args.get(1)) else {
+        let mut entry = ctx.read(args.get(1));
+        if entry.as_ref().is_some_and(is_hash) {
+            entry = ctx.only_hash(args.get(1), entry)?;
+        }
+        let Some(entry) = entry else {
             ctx.reply().null();
             return Ok(());
         };
@@ -91,7 +95,13 @@ fn begin(ctx: &Ctx<'_>, args: &Args<'_>, entry: Entry<'static>) -> Outcome<(Vec<
         let stage = if is_hash(&entry) {
             let whole = Whole::of(&entry);
             let hash = Hash::read(&whole).map_err(|_| super::errors::WRONG_TYPE)?;
-            payload.push(kind::HASH);
+            match hash.soonest() {
+                None => payload.push(kind::HASH),
+                Some(soonest) => {
+                    payload.push(kind::HASH_METADATA);
+                    payload.extend_from_slice(&soonest.to_le_bytes());
+                }
+            }
             push_len(&mut payload, hash.len() as u64);
             let place = hash.iter().place();
             drop(whole);
@@ -135,8 +145,15 @@ impl Dump {
                 let whole = Whole::of(entry);
                 let hash = Hash::read(&whole).map_err(|_| super::errors::WRONG_TYPE)?;
                 let mut pairs = hash.iter_from(*place);
-                for pair in pairs.by_ref().take(FIELDS) {
+                for _ in 0..FIELDS {
+                    let at = pairs.place().0;
+                    let Some(pair) = pairs.next() else { break };
                     let (field, value) = pair.map_err(|_| super::errors::WRONG_TYPE)?;
+                    if let Some(soonest) = hash.soonest() {
+                        let time =
+                            hash.expiry_at(at).map_or(0, |time| time.saturating_sub(soonest) + 1);
+                        push_len(payload, time);
+                    }
                     push_string(payload, field);
                     push_string(payload, value);
                 }

@@ -11,7 +11,7 @@ use super::super::super::ctx::{Class, Ctx};
 use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
 use super::super::long::{Bytes, Condition, End, Layout};
 use super::PIECE;
-use super::build::{Building, size};
+use super::build::{BUSY, Building, FULL, size};
 use crate::clock::Ms;
 use crate::room::{Held, Place};
 
@@ -45,6 +45,8 @@ enum Stage {
     /// A compressed string.
     Unpack(Lzf, std::ops::Range<usize>),
     Build(Box<Building>),
+    /// The value is complete: are its parts, of which this is the next, still there?
+    Seen(Box<Building>, Vec<u64>, usize),
 }
 
 /// RESTORE key ttl payload \[REPLACE] \[ABSTTL] \[IDLETIME seconds] \[FREQ frequency]
@@ -52,7 +54,7 @@ pub(super) fn restore(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
         let (replaces, absolute) = options(args)?;
         if !replaces && ctx.look(args.get(1)).is_some() {
-            return Err("BUSYKEY Target key name already exists.".into());
+            return Err(BUSY.into());
         }
         let ttl = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
         let ttl = u64::try_from(ttl).map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
@@ -185,16 +187,32 @@ impl Restore {
                 return self.put(ctx, args, Layout::new(None, len).with(0, bytes));
             }
             Stage::Build(building) => {
+                let is_complete = building.step(ctx, args.get(1), payload)?;
+                if !self.held.resize(building.memory()) {
+                    return Err(refused(PutError::Full, b""));
+                }
+                if is_complete {
+                    let parts = building.parts(ctx, args.get(1))?;
+                    let Stage::Build(building) =
+                        std::mem::replace(&mut self.stage, Stage::Sum(0, 0))
+                    else {
+                        return Ok(true);
+                    };
+                    self.stage = Stage::Seen(building, parts, 0);
+                }
+            }
+            Stage::Seen(building, parts, at) => {
                 let key = args.get(1);
-                match building.step(ctx, key, payload) {
-                    Ok(false) => {}
-                    Ok(true) => return self.end(ctx, key),
-                    Err(error) => {
-                        // A part of the value must not pass for all.
-                        ctx.store.delete(ctx.ns, key, ctx.now);
-                        ctx.modified(Class::Generic, "del", key);
-                        return Err(error);
+                for part in parts.iter().skip(*at).take(PARTS) {
+                    if !building.has_part(ctx, key, *part) {
+                        return Err(FULL.into());
                     }
+                    *at += 1;
+                }
+                if *at == parts.len() {
+                    building.store(ctx, key, self.expires, self.replaces)?;
+                    restored(ctx, key);
+                    return Ok(true);
                 }
             }
         }
@@ -232,14 +250,11 @@ impl Restore {
         Ok(true)
     }
 
-    /// Begins to build the value in place of the old one.
+    /// Begins to build the value.
     fn begin(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
         let key = args.get(1);
         if self.has_expired(ctx, key) {
             return Ok(true);
-        }
-        if self.replaces {
-            ctx.store.delete(ctx.ns, key, ctx.now);
         }
         self.stage = Stage::Build(Box::new(Building::new(Loader::new(args.get(3))?)));
         Ok(false)
@@ -255,15 +270,6 @@ impl Restore {
             ctx.reply().ok();
         }
         has_expired
-    }
-
-    fn end(&self, ctx: &mut Ctx<'_>, key: &[u8]) -> Outcome<bool> {
-        if let Some(expires) = self.expires {
-            let set = ctx.store.touch(ctx.ns, key, Some(expires), ctx.now);
-            set.map_err(|error| refused(error, key))?;
-        }
-        restored(ctx, key);
-        Ok(true)
     }
 }
 

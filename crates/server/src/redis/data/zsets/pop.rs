@@ -45,7 +45,8 @@ fn pop(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, max: bool) {
         let from = ctx.out.scratch().len();
         let nested = ctx.version == Version::V3 && args.len() == 3;
         ctx.reply().array(most as usize * if nested { 1 } else { 2 });
-        ctx.pop_members(args, again, from, Popping { key: 1, max, left: most, nested });
+        let popping = Popping { key: 1, max, left: most, nested, popped: 0, head: from };
+        ctx.pop_members(args, again, from, popping);
         Ok(())
     })();
     ctx.settle(outcome, args);
@@ -59,6 +60,9 @@ struct Popping {
     left: u64,
     /// Each with its score is an array.
     nested: bool,
+    popped: u64,
+    /// Start of the array of members in the answer.
+    head: usize,
 }
 
 impl Ctx<'_> {
@@ -67,8 +71,17 @@ impl Ctx<'_> {
         self.steps_from(args, again, from, popping, |ctx, args, popping| {
             let key = args.get(popping.key);
             let most = popping.left.min(ITEMS as u64);
-            let Some((members, left)) = ctx.take_members(key, popping.max, most)? else {
-                return Err(Refused::Lost);
+            let taken = ctx.take_members(key, popping.max, most);
+            let (members, left) = match taken.and_then(|taken| taken.ok_or(Refused::Lost)) {
+                Ok(taken) => taken,
+                // Members that were taken are the answer, fewer than there should be.
+                Err(_) if popping.popped > 0 => {
+                    let each = if popping.nested { 1 } else { 2 };
+                    ctx.shorten(popping.head, popping.popped * each);
+                    ctx.popped_members(key, popping.max, false);
+                    return Ok(true);
+                }
+                Err(error) => return Err(error),
             };
             for (member, score) in &members {
                 if popping.nested {
@@ -78,6 +91,7 @@ impl Ctx<'_> {
                 ctx.reply().double(*score);
             }
             popping.left -= members.len() as u64;
+            popping.popped += members.len() as u64;
             if popping.left > 0 && left > 0 {
                 return Ok(false);
             }
@@ -220,8 +234,10 @@ fn pop_first(
         let mut reply = ctx.reply();
         reply.array(2);
         reply.bulk(args.get(key));
-        reply.array(most as usize);
-        ctx.pop_members(args, again, from, Popping { key, max, left: most, nested: true });
+        let head = ctx.out.scratch().len();
+        ctx.reply().array(most as usize);
+        let popping = Popping { key, max, left: most, nested: true, popped: 0, head };
+        ctx.pop_members(args, again, from, popping);
         return Ok(true);
     }
     Ok(false)
