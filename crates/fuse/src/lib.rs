@@ -1,29 +1,33 @@
-//! Mounts: a directory mirrored, read-only, at the speed of the files below.
+//! Mounts: a directory mirrored, read-only, at the speed of the files below; a site, through a
+//! Larder.
 //!
 //! | file | what |
 //! |---|---|
 //! | `options.rs` | options as mount(8) passes them |
 //! | `session.rs` | a mount from its start to its end |
 //! | `mirror/` | a directory as a file system |
+//! | `site/` | a site as a file system |
 //!
-//! The protocol with the kernel is fuser's. Nothing here knows HTTP servers, stores or
-//! configuration.
+//! The protocol with the kernel is fuser's. Nothing here knows the server, the store or its
+//! configuration: a site is asked over HTTP, as any client asks it.
 #![forbid(unsafe_code)]
 
 mod mirror;
 mod options;
 mod session;
+mod site;
 
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use thiserror::Error;
 
 pub use crate::{
-    options::{MirrorOptions, MountOptions, Options},
+    options::{MirrorOptions, MountOptions, Options, SiteOptions},
     session::Mounted,
 };
 
@@ -68,11 +72,15 @@ pub enum MountError {
 /// The remedy for the usual reasons.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => ". /dev/fuse or fusermount3 is missing: `modprobe fuse`, or \
-                                    install the package fuse3",
-        io::ErrorKind::PermissionDenied => ". Users other than root need fusermount3 (the package \
+        io::ErrorKind::NotFound => {
+            ". /dev/fuse or fusermount3 is missing: `modprobe fuse`, or \
+                                    install the package fuse3"
+        }
+        io::ErrorKind::PermissionDenied => {
+            ". Users other than root need fusermount3 (the package \
                                             fuse3), and `user_allow_other` in /etc/fuse.conf for \
-                                            `allow_other`",
+                                            `allow_other`"
+        }
         _ => "",
     }
 }
@@ -90,11 +98,24 @@ pub fn mount_directory(
     if is_within(&source, &target)? || is_within(&target, &source)? {
         return Err(MountError::Nested { source_path: source, target });
     }
-    let opened = mirror::Mirror::open(&source, &options.mirror);
+    let ended = Arc::default();
+    let opened = mirror::Mirror::open(&source, &options.mirror, Arc::clone(&ended));
     let files = opened.map_err(|error| MountError::Path { path: source.clone(), error })?;
     let served = files.served();
     let name = options.mount.name.clone().unwrap_or_else(|| source.to_string_lossy().into_owned());
-    Mounted::start(files, served, &name, &target, &options.mount)
+    Mounted::start(files, served, ended, &name, &target, &options.mount)
+        .map_err(|error| MountError::System { target, error })
+}
+
+/// Mounts a site by its URL: pages by path, read-only, as a Larder gives them.
+pub fn mount_site(url: &str, target: &Path, options: &Options) -> Result<Mounted, MountError> {
+    session::clear_dead(target);
+    let target = directory(target)?;
+    let ended = Arc::default();
+    let files = site::Site::open(url, &options.site, Arc::clone(&ended));
+    let files = files.map_err(|error| MountError::Option(error.to_string()))?;
+    let name = options.mount.name.as_deref().unwrap_or(url);
+    Mounted::start(files, Box::new(site::SiteServed), ended, name, &target, &options.mount)
         .map_err(|error| MountError::System { target, error })
 }
 

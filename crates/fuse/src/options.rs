@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use larder_proto::units;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Names and attributes of watched directories are kept this long: for changes that the system
@@ -28,6 +29,23 @@ pub struct Options {
     pub mount: MountOptions,
     /// Those of a mirrored directory.
     pub mirror: MirrorOptions,
+    /// Those of a mounted site.
+    pub site: SiteOptions,
+}
+
+/// Options of a mounted site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteOptions {
+    /// How long names, attributes and absence are kept.
+    pub lifetime: Duration,
+    /// Names without a dot that the site does not know are directories.
+    pub directories: bool,
+}
+
+impl Default for SiteOptions {
+    fn default() -> SiteOptions {
+        SiteOptions { lifetime: crate::site::LIFETIME, directories: false }
+    }
 }
 
 /// Options of the mount itself.
@@ -101,42 +119,60 @@ fn descriptors() -> usize {
 
 /// Options of mount(8) and fstab(5) that say nothing about a read-only mount by a program.
 const WITHOUT_EFFECT: &[&str] = &[
-    "ro", "rw", "defaults", "auto", "noauto", "user", "users", "nouser", "owner", "group",
-    "nogroup", "_netdev", "nofail", "nosuid", "nodev", "exec", "atime", "noatime", "diratime",
-    "nodiratime", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "async",
-    "sync", "dirsync", "default_permissions", "silent", "loud",
+    "ro",
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "users",
+    "nouser",
+    "owner",
+    "group",
+    "nogroup",
+    "_netdev",
+    "nofail",
+    "nosuid",
+    "nodev",
+    "exec",
+    "atime",
+    "noatime",
+    "diratime",
+    "nodiratime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "lazytime",
+    "nolazytime",
+    "async",
+    "sync",
+    "dirsync",
+    "default_permissions",
+    "silent",
+    "loud",
 ];
 
 impl Options {
-    /// Takes a list such as `allow_other,lifetime=10s`. `duration` reads a time as Larder's
-    /// configuration has it.
-    pub fn take(
-        &mut self,
-        list: &str,
-        duration: impl Fn(&str) -> Result<Duration, String>,
-    ) -> Result<(), String> {
+    /// Takes a list such as `allow_other,lifetime=10s`.
+    pub fn take(&mut self, list: &str) -> Result<(), String> {
         for option in list.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = match option.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (option, None),
             };
-            self.take_one(name, value, &duration).map_err(|wanted| format!("{option}: {wanted}"))?;
+            self.take_one(name, value).map_err(|wanted| format!("{option}: {wanted}"))?;
         }
         Ok(())
     }
 
-    fn take_one(
-        &mut self,
-        name: &str,
-        value: Option<&str>,
-        duration: impl Fn(&str) -> Result<Duration, String>,
-    ) -> Result<(), String> {
+    fn take_one(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
         if name.starts_with("x-") || WITHOUT_EFFECT.contains(&name) || name == "comment" {
             return Ok(());
         }
         let needed = || value.ok_or_else(|| format!("give a value, as in {name}=..."));
         let time = || {
-            let time = duration(needed()?)?;
+            let time =
+                units::duration(needed()?).map_err(|expected| format!("expected {expected}"))?;
             if time > LONGEST { Err("at most 365d".to_owned()) } else { Ok(time) }
         };
         let number = |least: usize, most: usize| {
@@ -150,14 +186,18 @@ impl Options {
             "noexec" => self.mount.noexec = true,
             "fsname" => self.mount.name = Some(needed()?.to_owned()),
             "threads" => self.mount.threads = number(1, THREADS)?,
-            "lifetime" => self.mirror.lifetime = time()?,
+            "lifetime" => {
+                self.mirror.lifetime = time()?;
+                self.site.lifetime = self.mirror.lifetime;
+            }
+            "dirs" => self.site.directories = true,
             "unwatched" => self.mirror.unwatched = time()?,
             "files" => self.mirror.files = number(1, 1 << 20)?,
             "watches" => self.mirror.watches = number(0, 1 << 24)?,
             "nopassthrough" => self.mirror.passthrough = false,
             _ => {
                 return Err("unknown. Larder's are allow_other, suid, dev, noexec, fsname=, \
-                            threads=, lifetime=, unwatched=, files=, watches=, nopassthrough"
+                            threads=, lifetime=, unwatched=, files=, watches=, nopassthrough, dirs"
                     .to_owned());
             }
         }
@@ -169,17 +209,12 @@ impl Options {
 mod tests {
     use super::*;
 
-    fn seconds(text: &str) -> Result<Duration, String> {
-        let number = text.strip_suffix('s').and_then(|text| text.parse().ok());
-        number.map(Duration::from_secs).ok_or_else(|| "a time".to_owned())
-    }
-
     #[test]
     fn lists_as_mount_passes_them_are_read() {
         let mut options = Options::default();
-        options.take("rw,nosuid,x-systemd.automount,,lifetime=9s", seconds).expect("known");
-        options.take("allow_other,files=7,watches=0,threads=3", seconds).expect("known");
-        options.take("nopassthrough,unwatched=0s", seconds).expect("known");
+        options.take("rw,nosuid,x-systemd.automount,,lifetime=9s").expect("known");
+        options.take("allow_other,files=7,watches=0,threads=3").expect("known");
+        options.take("nopassthrough,unwatched=0s,dirs").expect("known");
         assert_eq!(options.mirror.lifetime, Duration::from_secs(9));
         assert_eq!(options.mirror.unwatched, Duration::ZERO);
         assert_eq!((options.mirror.files, options.mirror.watches), (7, 0));
@@ -189,7 +224,7 @@ mod tests {
 
     #[test]
     fn wrong_options_are_named() {
-        let fault = |list| Options::default().take(list, seconds).expect_err("refused");
+        let fault = |list| Options::default().take(list).expect_err("refused");
         assert_eq!(fault("files=0"), "files=0: a number from 1 to 1048576");
         assert_eq!(fault("lifetime"), "lifetime: give a value, as in lifetime=...");
         assert!(fault("allow_root").starts_with("allow_root: unknown."));

@@ -3,13 +3,14 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::Arc,
-    thread,
 };
 
-use fuser::{Config, Filesystem, MountOption, Notifier, Session, SessionACL, SessionUnmounter};
+use fuser::{BackgroundSession, Config, Filesystem, MountOption, Notifier, Session, SessionACL};
 use nix::mount::{MntFlags, umount2};
 use parking_lot::{Condvar, Mutex};
+use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 
 use crate::MountOptions;
 
@@ -17,85 +18,110 @@ use crate::MountOptions;
 pub(crate) trait Served: Send + Sync {
     /// It is mounted. `device`: its own.
     fn mounted(&self, notifier: Notifier, device: Option<u64>) -> io::Result<()>;
-    /// The device on which a path is, without a request to this mount.
-    fn device_of(&self, path: &Path) -> Option<u64>;
-    /// Whether the kernel may read files itself.
-    fn is_passthrough(&self) -> bool;
+    /// Whether the kernel may read files itself. None: there are no files below.
+    fn is_passthrough(&self) -> Option<bool>;
 }
 
-/// A file system that is mounted. Threads of its own answer the requests.
+/// A file system that is mounted. Threads of its own answer the requests. It is unmounted when
+/// dropped.
 pub struct Mounted {
     target: PathBuf,
-    unmounter: Mutex<SessionUnmounter>,
+    /// The mount's own device. None: it could not be found out.
+    device: Option<u64>,
+    session: Option<BackgroundSession>,
     ended: Arc<Ended>,
     served: Box<dyn Served>,
 }
 
-/// The end of a session.
-#[derive(Default)]
-struct Ended {
-    result: Mutex<Option<io::Result<()>>>,
+/// The end of a session, told by its file system.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    has_ended: Mutex<bool>,
     happened: Condvar,
+}
+
+impl Ended {
+    /// No more requests come.
+    pub(crate) fn tell(&self) {
+        *self.has_ended.lock() = true;
+        self.happened.notify_all();
+    }
+
+    fn is_told(&self) -> bool {
+        *self.has_ended.lock()
+    }
 }
 
 impl Mounted {
     pub(crate) fn start<F: Filesystem>(
         files: F,
         served: Box<dyn Served>,
+        ended: Arc<Ended>,
         name: &str,
         target: &Path,
         options: &MountOptions,
     ) -> io::Result<Mounted> {
-        let mut session = Session::new(files, target, &config(name, options))?;
-        let unmounter = Mutex::new(session.unmount_callable());
+        let session = Session::new(files, target, &config(name, options))?.spawn()?;
         let notifier = session.notifier();
-        let ended = Arc::new(Ended::default());
-        let tell = ended.clone();
-        let thread = thread::Builder::new().name("larder-mount".to_owned());
-        thread.spawn(move || {
-            let result = session.run();
-            *tell.result.lock() = Some(result);
-            tell.happened.notify_all();
-        })?;
-        let mounted = Mounted { target: target.to_owned(), unmounter, ended, served };
-        mounted.served.mounted(notifier, mounted.served.device_of(target))?;
+        let device = device_of(target);
+        let mounted =
+            Mounted { target: target.to_owned(), device, session: Some(session), ended, served };
+        mounted.served.mounted(notifier, device)?;
         Ok(mounted)
     }
 
     /// Waits until it is unmounted, by whomever.
-    pub fn wait(&self) -> io::Result<()> {
-        let mut result = self.ended.result.lock();
-        loop {
-            match result.take() {
-                Some(ended) => {
-                    *result = Some(Ok(()));
-                    return ended;
-                }
-                None => self.ended.happened.wait(&mut result),
-            }
+    pub fn wait(&self) {
+        let mut has_ended = self.ended.has_ended.lock();
+        while !*has_ended {
+            self.ended.happened.wait(&mut has_ended);
         }
     }
 
     /// Unmounts. While programs have files open there, the name goes at once, and those files stay
     /// until they are closed: [`Mounted::wait`] waits for that.
     pub fn stop(&self) -> io::Result<()> {
-        if self.ended.result.lock().is_some() {
+        // Another mount may be at that place by now.
+        if self.ended.is_told() || device_of(&self.target) != self.device {
             return Ok(());
         }
-        let busy = match self.unmounter.lock().unmount() {
-            Ok(()) => return Ok(()),
-            Err(busy) => busy,
-        };
-        if self.ended.result.lock().is_some() {
-            return Ok(());
+        match umount2(&self.target, MntFlags::MNT_DETACH) {
+            Err(nix::errno::Errno::EPERM) => by_helper(&self.target),
+            done => Ok(done?),
         }
-        umount2(&self.target, MntFlags::MNT_DETACH).map_err(|_| busy)
     }
 
     /// Whether the kernel may read files itself (FUSE passthrough).
     pub fn is_passthrough(&self) -> bool {
-        self.served.is_passthrough()
+        self.served.is_passthrough() == Some(true)
     }
+
+    /// Whether it is a site.
+    pub fn is_site(&self) -> bool {
+        self.served.is_passthrough().is_none()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _gone_already = self.stop();
+        // It would unmount the path again, whatever is mounted there by now.
+        std::mem::forget(self.session.take());
+    }
+}
+
+/// Users other than root unmount by the helper that mounted.
+fn by_helper(target: &Path) -> io::Result<()> {
+    let mut command = Command::new("fusermount3");
+    command.args(["-u", "-z", "--"]).arg(target).stdout(Stdio::null()).stdin(Stdio::null());
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+}
+
+/// The device on which a path is, without a request to the file system there.
+fn device_of(path: &Path) -> Option<u64> {
+    let stat = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
+    Some(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
 /// Takes away the mount of a process that was killed: each look at it fails with ENOTCONN.

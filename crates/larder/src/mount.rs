@@ -1,4 +1,4 @@
-//! `larder mount`, and the program under the name `mount.larder`, which mount(8) starts.
+//! `larder mount` of a directory or a site, and the program under the name `mount.larder`, which mount(8) starts.
 
 use std::{
     io::{Read, Write},
@@ -10,7 +10,6 @@ use std::{
 
 use clap::Args;
 use larder_fuse::{MountError, Mounted, Options};
-use larder_proto::units;
 use rustix::process::setsid;
 
 use crate::{exit, signals::Signals, systemd};
@@ -21,16 +20,15 @@ const DAEMON: &str = "LARDER_MOUNT_BACKGROUND";
 const UP: &[u8] = b"mounted\n";
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "larder mount /srv/files /mnt/files\nlarder mount /srv/files /mnt/files \
-                        --allow-other -o lifetime=10m\n\nOptions of -o: allow_other, lifetime=TIME \
+#[command(after_help = "larder mount /srv/files /mnt/files\nlarder mount /srv/files /mnt/files \
+                        --allow-other -o lifetime=10m\nlarder mount http://127.0.0.1:8080/static/ \
+                        /mnt/static\n\nOptions of -o: allow_other, lifetime=TIME \
                         [default: 60s], unwatched=TIME [1s], files=N, watches=N [65536], threads=N, \
-                        nopassthrough, noexec, suid, dev, fsname=NAME; those of fstab(5) are \
-                        taken.\n\nSIGTERM, SIGINT and umount(8) end it.\n\nExit code: 0 unmounted, 1 \
-                        not mounted, 2 wrong usage."
-)]
+                        nopassthrough, noexec, suid, dev, fsname=NAME; of a site: lifetime=TIME [1s], \
+                        dirs. Those of fstab(5) are taken.\n\nSIGTERM, SIGINT and umount(8) end it.\n\nExit code: 0 unmounted, 1 \
+                        not mounted, 2 wrong usage.")]
 pub(crate) struct MountArgs {
-    /// The directory to mirror, read-only
+    /// The directory to mirror, read-only; or the URL of a site that a Larder serves
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// The directory to mount at
@@ -51,9 +49,8 @@ pub(crate) struct MountArgs {
 pub(crate) fn run(args: &MountArgs) -> ExitCode {
     let mut options = Options::default();
     options.mount.allow_other = args.allow_other;
-    let duration = |text: &str| units::duration(text).map_err(|expected| expected.to_string());
     for list in &args.options {
-        if let Err(fault) = options.take(list, duration) {
+        if let Err(fault) = options.take(list) {
             eprintln!("larder mount: -o {fault}");
             return ExitCode::from(exit::USAGE);
         }
@@ -69,7 +66,11 @@ pub(crate) fn run(args: &MountArgs) -> ExitCode {
             return ExitCode::from(exit::NOTHING);
         }
     };
-    match larder_fuse::mount_directory(&args.source, &args.target, &options) {
+    let mounted = match args.source.to_str().filter(|source| source.contains("://")) {
+        Some(url) => larder_fuse::mount_site(url, &args.target, &options),
+        None => larder_fuse::mount_directory(&args.source, &args.target, &options),
+    };
+    match mounted {
         Ok(mounted) => {
             say_mounted(args, &mounted);
             stay(Arc::new(mounted), &mut signals)
@@ -85,7 +86,9 @@ pub(crate) fn run(args: &MountArgs) -> ExitCode {
 }
 
 fn say_mounted(args: &MountArgs, mounted: &Mounted) {
-    let way = if mounted.is_passthrough() {
+    let way = if mounted.is_site() {
+        "pages are read through the server"
+    } else if mounted.is_passthrough() {
         "the kernel reads the files itself (passthrough)"
     } else {
         "reads go through this program (no passthrough)"
@@ -102,10 +105,7 @@ fn say_mounted(args: &MountArgs, mounted: &Mounted) {
 /// them, and a second signal ends it.
 fn stay(mounted: Arc<Mounted>, signals: &mut Signals) -> ExitCode {
     let waiting = mounted.clone();
-    let wait = move || {
-        let _told_below = waiting.wait();
-    };
-    if signals.during(wait) {
+    if signals.during(move || waiting.wait()) {
         return exit::DONE;
     }
     systemd::notify("STOPPING=1");
@@ -114,10 +114,7 @@ fn stay(mounted: Arc<Mounted>, signals: &mut Signals) -> ExitCode {
         return ExitCode::from(exit::NOTHING);
     }
     let waiting = mounted.clone();
-    let ended = signals.during(move || {
-        let _told_below = waiting.wait();
-    });
-    if !ended {
+    if !signals.during(move || waiting.wait()) {
         eprintln!("larder mount: ended while files were open");
     }
     exit::DONE

@@ -6,6 +6,7 @@
 //! | `nodes.rs` | what the kernel knows, by number |
 //! | `kept.rs` | descriptors that stay open |
 //! | `source.rs` | from a number to an open file |
+//! | `open.rs`, `read.rs` | opening and reading |
 //! | `watch.rs` | changes of the source, told to the kernel |
 //! | `mod.rs` | the requests |
 //!
@@ -15,6 +16,7 @@
 
 mod kept;
 mod nodes;
+mod open;
 mod read;
 mod source;
 mod tree;
@@ -30,26 +32,22 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, ReplyAttr, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyXattr, Request,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyXattr, Request,
 };
 use parking_lot::Mutex;
-use rustix::fs::Statx;
 
-use self::{
-    kept::Held,
-    nodes::{Node, State},
-    source::Source,
-    tree::Identity,
-    watch::Watches,
+use self::{nodes::Node, source::Source, tree::Identity, watch::Watches};
+use crate::{
+    MirrorOptions,
+    session::{Ended, Served},
 };
-use crate::{MirrorOptions, session::Served};
 
 /// Requests of the kernel's own, such as reading ahead, that may wait at once.
 const BACKGROUND: u16 = 64;
@@ -63,10 +61,15 @@ pub(crate) struct Mirror {
     stacked: bool,
     directories: Mutex<HashMap<u64, Arc<Mutex<OwnedFd>>>>,
     next: AtomicU64,
+    ended: Arc<Ended>,
 }
 
 impl Mirror {
-    pub(crate) fn open(path: &Path, options: &MirrorOptions) -> io::Result<Mirror> {
+    pub(crate) fn open(
+        path: &Path,
+        options: &MirrorOptions,
+        ended: Arc<Ended>,
+    ) -> io::Result<Mirror> {
         let source = Source::open(path, options)?;
         let stacked = tree::is_stacked(source.root());
         Ok(Mirror {
@@ -74,6 +77,7 @@ impl Mirror {
             stacked,
             directories: Mutex::default(),
             next: AtomicU64::new(0),
+            ended,
         })
     }
 
@@ -101,70 +105,6 @@ impl Mirror {
         Ok(Entry { node, attributes, lifetime })
     }
 
-    /// Answers an open: by a descriptor that is open already, else by a new one.
-    fn open_file(&self, node: &Arc<Node>, reply: ReplyOpen) {
-        node.touch();
-        let fresh = node.state.lock().held.is_none();
-        let opened = if fresh { self.read_file(node).map(Some) } else { Ok(None) };
-        let file = match opened {
-            Ok(file) => file,
-            Err(error) => return reply.error(number(&error)),
-        };
-        {
-            let mut state = node.state.lock();
-            if state.held.is_none()
-                && let Some(file) = file
-            {
-                state.held = Some(self.hold(file, &reply));
-            }
-            answer_open(&mut state, reply);
-        }
-        if fresh {
-            self.source.kept.add(node);
-        }
-    }
-
-    fn read_file(&self, node: &Arc<Node>) -> io::Result<OwnedFd> {
-        let looked = self.source.find(node)?;
-        self.source.with_descriptors(|| tree::open_to_read(&looked, false))
-    }
-
-    fn hold(&self, file: OwnedFd, reply: &ReplyOpen) -> Held {
-        let passthrough = &self.source.passthrough;
-        let backing = if passthrough.load(Ordering::Relaxed) {
-            let backing = reply.open_backing(&file);
-            if backing.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
-            {
-                // It takes CAP_SYS_ADMIN, which does not come back.
-                passthrough.store(false, Ordering::Relaxed);
-            }
-            backing.ok()
-        } else {
-            None
-        };
-        Held {
-            file: Arc::new(file),
-            backing,
-            moves: self.source.watches.moves(),
-            since: Instant::now(),
-        }
-    }
-
-    fn open_directory(&self, node: &Arc<Node>) -> io::Result<(u64, FopenFlags)> {
-        let source = &self.source;
-        let looked = source.directory(node)?;
-        let watched = source.watches.watch(node.id, &looked);
-        let open = source.with_descriptors(|| tree::open_to_read(&looked, true))?;
-        let handle = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        self.directories.lock().insert(handle, Arc::new(Mutex::new(open)));
-        let flags = if watched {
-            FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
-        } else {
-            FopenFlags::empty()
-        };
-        Ok((handle, flags))
-    }
-
     fn opened_directory(&self, handle: FileHandle) -> io::Result<Arc<Mutex<OwnedFd>>> {
         let open = self.directories.lock().get(&handle.0).cloned();
         open.ok_or_else(|| rustix::io::Errno::BADF.into())
@@ -184,35 +124,6 @@ struct Entry {
     node: Arc<Node>,
     attributes: FileAttr,
     lifetime: Duration,
-}
-
-/// Says how the kernel reads the file: all handles of an inode at one time are the same kind.
-fn answer_open(state: &mut State, reply: ReplyOpen) {
-    let Some(held) = &state.held else {
-        // It was closed since, for want of descriptors: the program tries again.
-        return reply.error(Errno::EMFILE);
-    };
-    if let Some(backing) = &held.backing {
-        state.opens += 1;
-        return reply.opened_passthrough(FileHandle(0), FopenFlags::FOPEN_NOFLUSH, backing);
-    }
-    let version = match tree::stat(&held.file) {
-        Ok(stat) => version(&stat),
-        Err(error) => return reply.error(number(&error)),
-    };
-    let mut flags = FopenFlags::FOPEN_NOFLUSH;
-    if state.version == Some(version) {
-        flags |= FopenFlags::FOPEN_KEEP_CACHE;
-    }
-    state.version = Some(version);
-    state.opens += 1;
-    reply.opened(FileHandle(0), flags);
-}
-
-/// The version of a file's content.
-fn version(stat: &Statx) -> (u64, i64, u32, i64, u32) {
-    let (modified, changed) = (&stat.stx_mtime, &stat.stx_ctime);
-    (stat.stx_size, modified.tv_sec, modified.tv_nsec, changed.tv_sec, changed.tv_nsec)
 }
 
 /// The attributes of a name that is not there: number 0 makes the kernel keep its absence.
@@ -261,6 +172,10 @@ impl Filesystem for Mirror {
             passthrough.store(false, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.ended.tell();
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -422,8 +337,7 @@ impl Filesystem for Mirror {
                 // One that is gone by now, or that cannot be looked at, is left out.
                 let Ok(found) = self.find(&parent, &dir, name) else { return Ok(false) };
                 let (ino, lifetime) = (found.attributes.ino, found.lifetime.min(named));
-                let full =
-                    reply.add(ino, next, name, &lifetime, &found.attributes, Generation(0));
+                let full = reply.add(ino, next, name, &lifetime, &found.attributes, Generation(0));
                 if full {
                     self.forget_one(found.node.id, 1);
                 }
@@ -520,11 +434,7 @@ impl Served for MirrorServed {
         Ok(())
     }
 
-    fn device_of(&self, path: &Path) -> Option<u64> {
-        tree::device_of(path).ok()
-    }
-
-    fn is_passthrough(&self) -> bool {
-        self.0.passthrough.load(Ordering::Relaxed)
+    fn is_passthrough(&self) -> Option<bool> {
+        Some(self.0.passthrough.load(Ordering::Relaxed))
     }
 }

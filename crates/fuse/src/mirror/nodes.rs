@@ -137,10 +137,10 @@ impl Nodes {
             None => tables.number(identity, self.root.identity.device),
         };
         tables.by_identity.insert(identity, id);
-        let known = tables.by_id.entry(id).or_insert_with(|| Known {
-            node: Arc::new(Node::new(id, identity)),
-            lookups: 0,
-        });
+        let known = tables
+            .by_id
+            .entry(id)
+            .or_insert_with(|| Known { node: Arc::new(Node::new(id, identity)), lookups: 0 });
         known.lookups += 1;
         let node = known.node.clone();
         *node.told.lock() = Instant::now();

@@ -33,13 +33,7 @@ thread_local! {
 }
 
 /// Content for a kernel that cannot read the file itself.
-pub(super) fn content(
-    source: &Source,
-    node: &Arc<Node>,
-    offset: u64,
-    size: u32,
-    reply: ReplyData,
-) {
+pub(super) fn content(source: &Source, node: &Arc<Node>, offset: u64, size: u32, reply: ReplyData) {
     let held = node.state.lock().held.as_ref().map(|held| held.file.clone());
     let file = match held.map_or_else(|| reopen(source, node).map(Arc::new), Ok) {
         Ok(file) => file,
@@ -168,12 +162,7 @@ pub(super) fn answer(read: io::Result<Attribute>, reply: ReplyXattr) {
 }
 
 /// The next hole, or the next data, of a sparse file.
-pub(super) fn hole(
-    source: &Source,
-    node: &Arc<Node>,
-    offset: i64,
-    whence: i32,
-) -> io::Result<i64> {
+pub(super) fn hole(source: &Source, node: &Arc<Node>, offset: i64, whence: i32) -> io::Result<i64> {
     const DATA: i32 = 3;
     const HOLE: i32 = 4;
     let held = node.state.lock().held.as_ref().map(|held| held.file.clone());

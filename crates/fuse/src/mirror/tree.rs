@@ -50,12 +50,7 @@ impl Identity {
     pub(super) fn of(stat: &Statx) -> Identity {
         let known = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
         let born = if known { (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec) } else { (0, 0) };
-        Identity {
-            device: device(stat),
-            inode: stat.stx_ino,
-            born,
-            kind: stat.stx_mode & FORMAT,
-        }
+        Identity { device: device(stat), inode: stat.stx_ino, born, kind: stat.stx_mode & FORMAT }
     }
 
     pub(super) fn is_directory(&self) -> bool {
@@ -115,12 +110,6 @@ pub(super) fn open_to_read(looked: impl AsFd, directory: bool) -> io::Result<Own
 /// The path by which the system names an open file.
 pub(super) fn link(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
-}
-
-/// The device on which a path is, without a request to the file system there.
-pub(super) fn device_of(path: &Path) -> io::Result<u64> {
-    let stat = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)?;
-    Ok(device(&stat))
 }
 
 /// The attributes of an open file.
