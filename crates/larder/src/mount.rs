@@ -1,4 +1,5 @@
-//! `larder mount` of a directory or a site, and the program under the name `mount.larder`, which mount(8) starts.
+//! `larder mount` of a directory or a site, and the program under the name `mount.larder`, which
+//! mount(8) starts.
 
 use std::{
     io::{Read, Write},
@@ -19,14 +20,21 @@ const DAEMON: &str = "LARDER_MOUNT_BACKGROUND";
 /// Its message when it is mounted.
 const UP: &[u8] = b"mounted\n";
 
+const HELP: &str = "\
+larder mount /srv/files /mnt/files
+larder mount /srv/files /mnt/files --allow-other -o lifetime=10m
+larder mount http://127.0.0.1:8080/static/ /mnt/static
+
+Options of -o: allow_other, lifetime=TIME [default: 60s], unwatched=TIME [1s], files=N, watches=N \
+[65536], threads=N, nopassthrough, noexec, suid, dev, fsname=NAME; of a site: lifetime=TIME [1s], \
+dirs. Those of fstab(5) are taken.
+
+SIGTERM, SIGINT and umount(8) end it.
+
+Exit code: 0 unmounted, 1 not mounted, 2 wrong usage.";
+
 #[derive(Args, Debug)]
-#[command(after_help = "larder mount /srv/files /mnt/files\nlarder mount /srv/files /mnt/files \
-                        --allow-other -o lifetime=10m\nlarder mount http://127.0.0.1:8080/static/ \
-                        /mnt/static\n\nOptions of -o: allow_other, lifetime=TIME \
-                        [default: 60s], unwatched=TIME [1s], files=N, watches=N [65536], threads=N, \
-                        nopassthrough, noexec, suid, dev, fsname=NAME; of a site: lifetime=TIME [1s], \
-                        dirs. Those of fstab(5) are taken.\n\nSIGTERM, SIGINT and umount(8) end it.\n\nExit code: 0 unmounted, 1 \
-                        not mounted, 2 wrong usage.")]
+#[command(after_help = HELP)]
 pub(crate) struct MountArgs {
     /// The directory to mirror, read-only; or the URL of a site that a Larder serves
     #[arg(value_name = "SOURCE")]

@@ -34,7 +34,7 @@ fn tree() -> Scratch {
         fs::write(root.join(name), format!("{number}\n").repeat(number)).unwrap();
     }
     let large: Vec<u8> =
-        (0..3_000_017_u32).map(|at| (at * 2_654_435_761_u32.rotate_left(at % 7)) as u8).collect();
+        (0..3_000_017_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     fs::write(root.join("a/large"), large).unwrap();
     fs::write(root.join("a/nothing"), "").unwrap();
     fs::write(root.join("a/b/one name"), "one inode\n").unwrap();
@@ -157,10 +157,6 @@ with open(path, "rb") as f:
     assert bytes(got) == whole, "sendfile"
     assert os.pread(f.fileno(), 1000, 2_999_500) == whole[2_999_500:], "the end"
     assert os.pread(f.fileno(), 1000, 4_000_000) == b"", "behind the end"
-    to = os.memfd_create("copy")
-    done = 0
-    while n := os.copy_file_range(f.fileno(), to, 1 << 20): done += n
-    assert done == len(whole), done
     import fcntl
     fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
 assert os.getxattr(path, "user.kind") == b"large"
@@ -203,7 +199,7 @@ assert os.statvfs(mount).f_blocks == os.statvfs(source).f_blocks
 "#;
 
 #[test]
-fn mapped_sent_copied_and_refused() {
+fn mapped_sent_and_refused() {
     if !possible() {
         return;
     }

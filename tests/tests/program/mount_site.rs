@@ -66,8 +66,8 @@ fn pages_are_read_as_files_through_the_cache() {
     // The kernel and the cache have it: the origin is not needed.
     drop(origin);
     assert_eq!(read("large.bin").unwrap(), bytes(3_000_001, 0));
-    let compared = Command::new("cmp").arg(files.file("large.bin")).arg(mount.file("large.bin"));
-    assert!({ compared }.status().unwrap().success());
+    let (wanted, found) = (files.file("large.bin"), mount.file("large.bin"));
+    assert!(Command::new("cmp").arg(wanted).arg(found).status().unwrap().success());
     let below = Mount::of(&url(&larder, "/docs/deep"), &[]);
     assert_eq!(fs::read(below.file("page.txt")).unwrap(), b"a page\n");
 }

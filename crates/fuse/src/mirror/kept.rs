@@ -24,16 +24,21 @@ pub(super) struct Held {
     pub(super) since: Instant,
 }
 
+/// Descriptors of the latest lookups: an open follows most of them at once.
+const LOOKED: usize = 512;
+
 /// Nodes with a descriptor, in the order in which they are looked at.
 #[derive(Debug)]
 pub(super) struct Kept {
     queue: Mutex<VecDeque<Weak<Node>>>,
     most: usize,
+    /// Nodes that were looked up of late, the latest last.
+    looked: Mutex<VecDeque<Weak<Node>>>,
 }
 
 impl Kept {
     pub(super) fn new(most: usize) -> Kept {
-        Kept { queue: Mutex::default(), most: most.max(1) }
+        Kept { queue: Mutex::default(), most: most.max(1), looked: Mutex::default() }
     }
 
     /// A descriptor of this node was opened. Closes others where there are too many. The caller
@@ -49,18 +54,38 @@ impl Kept {
         }
     }
 
+    /// Keeps the descriptor of a lookup for the open that may follow.
+    pub(super) fn add_looked(&self, node: &Arc<Node>, file: OwnedFd) {
+        // Also where a file is open in this program: it may be closed until then.
+        if node.state.lock().looked.replace(Arc::new(file)).is_some() {
+            return;
+        }
+        let mut looked = self.looked.lock();
+        looked.push_back(Arc::downgrade(node));
+        let oldest = if looked.len() > LOOKED { looked.pop_front() } else { None };
+        drop(looked);
+        close_looked(oldest);
+    }
+
     /// Closes half of all: the system has no descriptor left.
     pub(super) fn halve(&self) {
+        self.close_all_looked();
         let half = self.queue.lock().len().div_ceil(2);
         self.close(half);
     }
 
     /// Closes those that were not used since the last time.
     pub(super) fn sweep(&self) {
+        self.close_all_looked();
         let all = self.queue.lock().len();
         for _ in 0..all {
             self.look_at_next();
         }
+    }
+
+    fn close_all_looked(&self) {
+        let all = std::mem::take(&mut *self.looked.lock());
+        all.into_iter().for_each(|node| close_looked(Some(node)));
     }
 
     /// Closes this many, if there are so many that are not open in the kernel.
@@ -91,5 +116,11 @@ impl Kept {
         drop(state);
         self.queue.lock().push_back(first);
         false
+    }
+}
+
+fn close_looked(node: Option<Weak<Node>>) {
+    if let Some(node) = node.and_then(|node| node.upgrade()) {
+        node.state.lock().looked = None;
     }
 }

@@ -91,7 +91,14 @@ impl Mirror {
     }
 
     /// Looks up a name; gives the node, its attributes and how long both may be kept.
-    fn find(&self, parent: &Arc<Node>, dir: &OwnedFd, name: &OsStr) -> io::Result<Entry> {
+    /// `opens`: an open may follow.
+    fn find(
+        &self,
+        parent: &Arc<Node>,
+        dir: &OwnedFd,
+        name: &OsStr,
+        opens: bool,
+    ) -> io::Result<Entry> {
         let source = &self.source;
         let look = || tree::open_name(dir, name, source.own_device());
         let file = source.with_descriptors(look)?;
@@ -99,6 +106,8 @@ impl Mirror {
         let node = source.nodes.enter(Identity::of(&stat), parent.id, name);
         if node.identity.is_directory() {
             source.keep_directory(&node, Arc::new(file));
+        } else if opens && node.identity.is_regular() {
+            source.kept.add_looked(&node, file);
         }
         let attributes = source.attributes(&node, &stat);
         let lifetime = source.lifetime_of(&node, parent.id, &stat);
@@ -184,7 +193,7 @@ impl Filesystem for Mirror {
             let dir = self.source.directory(&parent)?;
             // Before the look: a change after it is told.
             self.source.watches.watch(parent.id, &dir);
-            match self.find(&parent, &dir, name) {
+            match self.find(&parent, &dir, name, true) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Ok((ABSENT, Duration::ZERO, parent.id))
                 }
@@ -335,7 +344,7 @@ impl Filesystem for Mirror {
                     ));
                 }
                 // One that is gone by now, or that cannot be looked at, is left out.
-                let Ok(found) = self.find(&parent, &dir, name) else { return Ok(false) };
+                let Ok(found) = self.find(&parent, &dir, name, false) else { return Ok(false) };
                 let (ino, lifetime) = (found.attributes.ino, found.lifetime.min(named));
                 let full = reply.add(ino, next, name, &lifetime, &found.attributes, Generation(0));
                 if full {

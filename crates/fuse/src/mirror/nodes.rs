@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
+    os::fd::OwnedFd,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -42,6 +43,8 @@ pub(super) struct Node {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) held: Option<Held>,
+    /// From a lookup of late, to open the same file even if its name means another one by then.
+    pub(super) looked: Option<Arc<OwnedFd>>,
     /// Handles of the kernel that are not released; the descriptor stays while there are some.
     pub(super) opens: u32,
     /// The version of the content when it was last opened: size, modification, change.

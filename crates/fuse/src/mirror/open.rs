@@ -50,7 +50,8 @@ impl Mirror {
     }
 
     fn read_file(&self, node: &Arc<Node>) -> io::Result<OwnedFd> {
-        let looked = self.source.find(node)?;
+        let looked = node.state.lock().looked.clone();
+        let looked = looked.map_or_else(|| self.source.find(node).map(Arc::new), Ok)?;
         self.source.with_descriptors(|| tree::open_to_read(&looked, false))
     }
 

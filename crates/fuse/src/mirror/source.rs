@@ -24,7 +24,7 @@ use crate::MirrorOptions;
 /// Linux takes at once has 2048 components; deeper ones are reached by their descriptors.
 const DEEPEST: usize = 4096;
 
-/// What a mirror knows of its source.
+/// The source, and everything that is kept of it.
 #[derive(Debug)]
 pub(super) struct Source {
     root: Arc<OwnedFd>,
