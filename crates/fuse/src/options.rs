@@ -86,8 +86,8 @@ pub struct MirrorOptions {
     pub lifetime: Duration,
     /// How long in others.
     pub unwatched: Duration,
-    /// Descriptors that stay open.
-    pub files: usize,
+    /// Descriptors that stay open. None: half of those that the process may have.
+    pub files: Option<usize>,
     /// Directories that are watched for changes.
     pub watches: usize,
     /// The kernel reads files itself, where it can.
@@ -99,15 +99,16 @@ impl Default for MirrorOptions {
         MirrorOptions {
             lifetime: LIFETIME,
             unwatched: UNWATCHED,
-            files: descriptors(),
+            files: None,
             watches: WATCHES,
             passthrough: true,
         }
     }
 }
 
-/// Half of the descriptors that the process may have; the limit is raised to what is allowed.
-fn descriptors() -> usize {
+/// Half of the descriptors that the process may have; the limit is raised to the one that is
+/// allowed.
+pub(crate) fn descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     let current = match setrlimit(Resource::Nofile, raised) {
@@ -192,7 +193,7 @@ impl Options {
             }
             "dirs" => self.site.directories = true,
             "unwatched" => self.mirror.unwatched = time()?,
-            "files" => self.mirror.files = number(1, 1 << 20)?,
+            "files" => self.mirror.files = Some(number(1, 1 << 20)?),
             "watches" => self.mirror.watches = number(0, 1 << 24)?,
             "nopassthrough" => self.mirror.passthrough = false,
             _ => {
@@ -217,7 +218,7 @@ mod tests {
         options.take("nopassthrough,unwatched=0s,dirs").expect("known");
         assert_eq!(options.mirror.lifetime, Duration::from_secs(9));
         assert_eq!(options.mirror.unwatched, Duration::ZERO);
-        assert_eq!((options.mirror.files, options.mirror.watches), (7, 0));
+        assert_eq!((options.mirror.files, options.mirror.watches), (Some(7), 0));
         assert!(options.mount.allow_other && !options.mirror.passthrough);
         assert_eq!(options.mount.threads, 3);
     }

@@ -128,9 +128,25 @@ fn device_of(path: &Path) -> Option<u64> {
 pub(crate) fn clear_dead(target: &Path) {
     let dead = std::fs::metadata(target)
         .is_err_and(|error| error.raw_os_error() == Some(nix::libc::ENOTCONN));
-    if dead {
-        let _not_ours = umount2(target, MntFlags::MNT_DETACH);
+    if dead && is_ours(target) {
+        let _not_allowed = umount2(target, MntFlags::MNT_DETACH);
     }
+}
+
+/// Whether the mount at a path is one of this program's, by the table of mounts.
+fn is_ours(target: &Path) -> bool {
+    let above = target.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = std::fs::canonicalize(above.unwrap_or(Path::new(".")));
+    let (Ok(above), Some(name)) = (above, target.file_name()) else { return false };
+    let path = above.join(name);
+    // As the table writes it.
+    let mut written = path.to_string_lossy().replace('\\', "\\134");
+    for (byte, escaped) in [(' ', "\\040"), ('\t', "\\011"), ('\n', "\\012")] {
+        written = written.replace(byte, escaped);
+    }
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let last = table.lines().rfind(|line| line.split(' ').nth(4) == Some(&written));
+    last.is_some_and(|line| line.contains(" - fuse.larder "))
 }
 
 fn config(name: &str, options: &MountOptions) -> Config {

@@ -31,8 +31,7 @@ fn pages_are_read_as_files_through_the_cache() {
     files.write("docs/index.html", "the index\n");
     files.write("docs/a b?c%d.txt", "a name to encode\n");
     files.write("empty.txt", "");
-    let origin =
-        Larder::serve(&["--http", "127.0.0.1:0", "--root", &files.path().to_string_lossy()]);
+    let origin = Larder::before(&format!("files:{}", files.path().display()));
     let larder = Larder::serve(&[
         "--http",
         "127.0.0.1:0",

@@ -18,7 +18,7 @@ use super::{
     tree::{self, Identity},
     watch::Watches,
 };
-use crate::MirrorOptions;
+use crate::{MirrorOptions, options};
 
 /// Directories between a name and one whose descriptor is open, at most. The longest path that
 /// Linux takes at once has 2048 components; deeper ones are reached by their descriptors.
@@ -39,17 +39,18 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn open(path: &Path, options: &MirrorOptions) -> io::Result<Source> {
+    pub(super) fn open(path: &Path, wanted: &MirrorOptions) -> io::Result<Source> {
         let root = tree::open_root(path)?;
         let identity = Identity::of(&tree::stat(&root)?);
+        let descriptors = options::descriptors();
         Ok(Source {
             root: Arc::new(root),
             nodes: Nodes::new(identity),
-            kept: Kept::new(options.files),
-            watches: Watches::new(options.watches),
-            passthrough: AtomicBool::new(options.passthrough),
-            lifetime: options.lifetime,
-            unwatched: options.unwatched.min(options.lifetime),
+            kept: Kept::new(wanted.files.unwrap_or(descriptors)),
+            watches: Watches::new(wanted.watches),
+            passthrough: AtomicBool::new(wanted.passthrough),
+            lifetime: wanted.lifetime,
+            unwatched: wanted.unwatched.min(wanted.lifetime),
             own_device: OnceLock::new(),
         })
     }

@@ -1,6 +1,6 @@
-//! The table of what the kernel knows of a site, by number. A file's number belongs to one version of a page:
-//! when the page changes, its name leads to another number, and content of two versions is never
-//! mixed.
+//! The table of what the kernel knows of a site, by number. A file's number belongs to one version
+//! of a page: when the page changes, its name leads to another number, and content of two versions
+//! is never mixed.
 
 use std::{
     collections::{BTreeMap, HashMap},
