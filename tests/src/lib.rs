@@ -36,6 +36,7 @@ pub mod mediawiki;
 pub mod memcache;
 pub mod memcache_answers;
 pub mod memcache_stream;
+pub mod mount;
 pub mod origin;
 pub mod origin_request;
 pub mod papers;

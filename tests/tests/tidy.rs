@@ -28,6 +28,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         r"\b(Instant|SystemTime)::now\b|\bclock_gettime\(|\.elapsed\(\)",
         &[
             "crates/client/",
+            "crates/fuse/",
             "crates/server/src/clock.rs",
             "crates/larder/",
             "crates/top/",
@@ -37,17 +38,38 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     (
         "touches files",
         r"\b(std|tokio)::fs\b",
-        &["crates/disk/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
+        &[
+            "crates/disk/",
+            "crates/fuse/",
+            "crates/server/",
+            "crates/larder/",
+            "crates/top/",
+            "crates/lab/",
+        ],
     ),
     (
         "opens sockets",
         r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b",
-        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
+        &[
+            "crates/client/",
+            "crates/fuse/",
+            "crates/server/",
+            "crates/larder/",
+            "crates/top/",
+            "crates/lab/",
+        ],
     ),
     (
         "is asynchronous",
         r"\b(tokio|async|await)\b",
-        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
+        &[
+            "crates/client/",
+            "crates/fuse/",
+            "crates/server/",
+            "crates/larder/",
+            "crates/top/",
+            "crates/lab/",
+        ],
     ),
     ("is unsafe", r"\bunsafe\b", &["crates/store/"]),
 ];
@@ -56,6 +78,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
 /// comments are rewritten.
 const PLAIN_COMMENTS: &[&str] = &[
     "crates/disk/",
+    "crates/fuse/",
     "crates/larder/",
     "crates/metrics/",
     "crates/proto/",

@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Certificates(CertificatesArgs),
     /// Look at the pages on a disk, check or empty it
     Disk(DiskArgs),
+    /// Mount a read-only mirror of a directory, at the speed of the files below
+    Mount(crate::mount::MountArgs),
     /// Write a page of the documentation to standard output
     #[command(hide = true)]
     Docs {

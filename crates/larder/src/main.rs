@@ -29,6 +29,7 @@ mod import;
 mod lab;
 mod launch;
 mod memcached;
+mod mount;
 mod purge;
 mod redis;
 mod serve;
@@ -53,10 +54,11 @@ static ALLOCATOR: Large<mimalloc::MiMalloc> = Large(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     upgrade::note_program();
-    // A program started as `memcached` or `spawn-fcgi` takes the flags of that one.
+    // A program started as `memcached`, `spawn-fcgi` or `mount.larder` takes the flags of that one.
     let name = std::env::args_os().next().map(PathBuf::from);
     match name.as_deref().and_then(Path::file_name) {
         Some(name) if name == "memcached" => return memcached::run(&own_flags(1)),
+        Some(name) if name == "mount.larder" => return mount::run_helper(&own_flags(1)),
         Some(name) if name == "spawn-fcgi" => return spawn_fcgi::run(&own_flags(1)),
         _ => {}
     }
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Certificates(args) => certificates::run(&args),
         cli::Command::Disk(args) => disk::run(&args),
+        cli::Command::Mount(args) => mount::run(&args),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),
         cli::Command::SpawnFcgi(_) => spawn_fcgi::run(&own_flags(2)),
         cli::Command::Redis(_) => redis::run(&own_flags(2)),

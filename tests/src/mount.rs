@@ -1,0 +1,131 @@
+//! `larder mount` as a child process, with its source and its mount point.
+
+use crate::larder::binary;
+use crate::scratch::Scratch;
+use crate::wait::{PATIENCE, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Printed when it is mounted.
+const MOUNTED: &str = " is mounted at ";
+
+/// A running `larder mount`. Ended and unmounted when dropped.
+pub struct Mount {
+    child: Child,
+    stderr: Arc<Mutex<String>>,
+    target: PathBuf,
+    _place: Scratch,
+}
+
+/// Whether mounts can be tested. Where the device is missing, that is said; a device that cannot
+/// be used fails the test that uses it.
+pub fn possible() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        eprintln!("SKIPPED: there is no /dev/fuse here, so that no mount is tested");
+    }
+    there
+}
+
+impl Mount {
+    /// Mounts this source (a directory or a URL), with further arguments.
+    #[track_caller]
+    pub fn of(source: &str, args: &[&str]) -> Mount {
+        let place = Scratch::new("mount");
+        let target = place.file("mnt");
+        fs::create_dir(&target).unwrap();
+        Mount::at(source, place, target, args)
+    }
+
+    #[track_caller]
+    fn at(source: &str, place: Scratch, target: PathBuf, args: &[&str]) -> Mount {
+        let mut child = Command::new(binary())
+            .arg("mount")
+            .arg(source)
+            .arg(&target)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let (lines, pipe) = (stderr.clone(), BufReader::new(child.stderr.take().unwrap()));
+        std::thread::spawn(move || {
+            for line in pipe.lines().map_while(Result::ok) {
+                lines.lock().unwrap().push_str(&format!("{line}\n"));
+            }
+        });
+        let started = Instant::now();
+        while !stderr.lock().unwrap().contains(MOUNTED) {
+            let said = stderr.lock().unwrap().clone();
+            let exited = child.try_wait().unwrap();
+            assert!(exited.is_none(), "larder mount ended ({exited:?}):\n{said}");
+            assert!(started.elapsed() < PATIENCE, "larder mount does not mount:\n{said}");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        Mount { child, stderr, target, _place: place }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.target.join(name)
+    }
+
+    /// Printed so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Sends a signal.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
+    }
+
+    /// Whether it has ended.
+    #[track_caller]
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ended(&mut self) -> ExitStatus {
+        wait_until("the mount to end", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // The test may have failed with files open: the name goes, then the process.
+            let _ =
+                Command::new("umount").arg("-l").arg(&self.target).stderr(Stdio::null()).status();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if is_mounted(&self.target) {
+            let _ =
+                Command::new("umount").arg("-l").arg(&self.target).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// Whether something is mounted at a path.
+pub fn is_mounted(path: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let wanted = path.to_string_lossy();
+    mounts.lines().any(|line| line.split(' ').nth(4) == Some(&*wanted))
+}
