@@ -28,6 +28,7 @@ mod app;
 mod client_auth;
 mod disk;
 mod error_pages;
+mod family;
 mod fastcgi;
 mod group;
 mod handling;
@@ -53,6 +54,9 @@ pub use client_auth::{ClientAuth, ClientAuthError};
 pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
+pub use family::{
+    HtcpKey, HtcpSettings, IcpSettings, PeerRole, PeerSelect, PeerSettings,
+};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
 pub use handling::{FieldEdit, Handling, Redirect};
@@ -64,7 +68,7 @@ pub use objects::{
     DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
     WireProtocol,
 };
-pub use origin::{OriginScheme, OriginSettings};
+pub use origin::{OriginScheme, OriginSettings, TargetForm};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
 pub use publish::{ObjectSpace, PublishSettings};
@@ -116,6 +120,12 @@ pub struct Settings {
     pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
+    /// Other caches that are asked before the origins.
+    pub peers: Vec<Arc<PeerSettings>>,
+    /// Who may ask by ICP; None: nobody.
+    pub icp: Option<IcpSettings>,
+    /// Who may ask by HTCP; None: nobody.
+    pub htcp: Option<HtcpSettings>,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
     /// Objects that are served as pages; None: no object is.

@@ -14,6 +14,7 @@ pub(crate) mod bounded;
 mod build;
 mod disk;
 mod error_pages;
+mod family;
 mod https;
 mod identity;
 pub(crate) mod item;

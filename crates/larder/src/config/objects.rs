@@ -86,6 +86,9 @@ pub(crate) fn only(
         admin: None,
         disk: None,
         remote: None,
+        peers: Vec::new(),
+        icp: None,
+        htcp: None,
         tracing: None,
         publish: None,
     })

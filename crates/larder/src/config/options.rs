@@ -8,6 +8,7 @@ mod acme;
 mod admin;
 mod app;
 mod disk;
+mod family;
 mod http;
 mod https;
 mod objects;
@@ -21,6 +22,7 @@ use acme::ACME;
 use admin::ADMIN;
 use app::{APP, APP_LIMITS};
 use disk::DISK;
+use family::{HTCP, ICP, PEER};
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
@@ -59,6 +61,12 @@ pub(crate) enum Section {
     Disk,
     /// `[remote]`
     Remote,
+    /// `[[peer]]`
+    Peer,
+    /// `[icp]`
+    Icp,
+    /// `[htcp]`
+    Htcp,
     /// `[publish]`
     Publish,
     /// `[tracing]`
@@ -87,7 +95,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 24] = [
+    pub(crate) const DOCUMENTED: [Section; 27] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -110,6 +118,9 @@ impl Section {
         Section::Admin,
         Section::Disk,
         Section::Remote,
+        Section::Peer,
+        Section::Icp,
+        Section::Htcp,
         Section::Publish,
         Section::Tracing,
     ];
@@ -130,6 +141,9 @@ impl Section {
             Section::Admin => "[admin]",
             Section::Disk => "[disk]",
             Section::Remote => "[remote]",
+            Section::Peer => "[[peer]]",
+            Section::Icp => "[icp]",
+            Section::Htcp => "[htcp]",
             Section::Publish => "[publish]",
             Section::Tracing => "[tracing]",
             Section::App => "[[app]]",
@@ -161,6 +175,9 @@ impl Section {
             Section::Admin => (ADMIN, &[]),
             Section::Disk => (DISK, &[]),
             Section::Remote => (REMOTE, &[]),
+            Section::Peer => (PEER, &[]),
+            Section::Icp => (ICP, &[]),
+            Section::Htcp => (HTCP, &[]),
             Section::Publish => (PUBLISH, &[]),
             Section::Tracing => (TRACING, &[]),
             Section::App => (APP, &[]),
@@ -411,6 +428,24 @@ const ROOT: &[Opt] = &[
         "",
         "Servers that share the pages of several Larders. Absent: pages are in this Larder's \
          memory only.",
+    ),
+    opt(
+        "peer",
+        Kind::Tables(Section::Peer),
+        "",
+        "One cache that is asked before the origin, a parent or a sibling; any number of them.",
+    ),
+    opt(
+        "icp",
+        Kind::Table(Section::Icp, None),
+        "",
+        "Other caches may ask by ICP whether a page is here. Absent: no such listener.",
+    ),
+    opt(
+        "htcp",
+        Kind::Table(Section::Htcp, None),
+        "",
+        "Others may ask by HTCP whether a page is here, and purge. Absent: no such listener.",
     ),
     opt(
         "publish",

@@ -23,6 +23,9 @@ impl Settings {
             disk: None,
             identity: None,
             remote: None,
+            peers: Vec::new(),
+            icp: None,
+            htcp: None,
             tracing: None,
             publish: None,
         }
