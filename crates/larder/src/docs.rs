@@ -107,6 +107,9 @@ fn heading(section: Section) -> &'static str {
         Section::Admin => "`[admin]`",
         Section::Disk => "`[disk]`",
         Section::Remote => "`[remote]`",
+        Section::Peer => "`[[peer]]`",
+        Section::Icp => "`[icp]`",
+        Section::Htcp => "`[htcp]`",
         Section::Publish => "`[publish]`",
         Section::Debug => "`debug` of a site",
         Section::Tracing => "`[tracing]`",
@@ -189,6 +192,15 @@ fn about_others(section: Section) -> &'static str {
         Section::Debug => {
             "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules of \
              `purge`."
+        }
+        Section::Peer => {
+            "Other caches that are asked on a miss, before the origin; \
+             [operations.md](operations.md#families-of-caches) has a chapter."
+        }
+        Section::Icp => "The Internet Cache Protocol, version 2 (RFC 2186), over UDP.",
+        Section::Htcp => {
+            "The Hyper Text Caching Protocol (RFC 2756), over UDP: TST, CLR and NOP. MediaWiki's \
+             purges by `$wgHTCPRouting` are CLR."
         }
         Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
         Section::Limits => "Every limit has its own status, and is counted.",

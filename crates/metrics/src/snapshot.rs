@@ -58,6 +58,8 @@ pub struct Snapshot {
     pub disk: Option<Disk>,
     /// The remote tier.
     pub remote: Option<Remote>,
+    /// The family of caches; null: there is none.
+    pub family: Option<Family>,
     /// How late workers handle a timer: the waiting time of all ready work.
     pub loop_delay: Histogram,
     /// States of the whole process.

@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     io,
     net::{Ipv4Addr, SocketAddr},
-    rc::{Rc, Weak},
+    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -17,7 +17,11 @@ use larder_proto::{
     htcp::{self, Head, Specifier, auth},
     icp,
 };
-use tokio::{net::UdpSocket, sync::mpsc, task::spawn_local};
+use tokio::{
+    net::UdpSocket,
+    sync::mpsc,
+    task::{JoinHandle, spawn_local},
+};
 
 use super::PeerState;
 use crate::{
@@ -95,8 +99,8 @@ impl Drop for Asked {
 }
 
 impl Line {
-    /// Opens a socket; its task ends when the line is dropped.
-    pub(super) fn open(peer: &Arc<PeerState>) -> io::Result<Rc<Self>> {
+    /// Opens a socket, and takes what comes until the task is dropped.
+    pub(super) fn open(peer: &Arc<PeerState>) -> io::Result<(Rc<Self>, Listening)> {
         let remote = peer.settings.queries.ok_or(io::ErrorKind::InvalidInput)?;
         let any: SocketAddr = match remote {
             SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
@@ -116,8 +120,8 @@ impl Line {
             next: Cell::new(start as u32),
             waiting: RefCell::default(),
         });
-        spawn_local(listen(Rc::downgrade(&line)));
-        Ok(line)
+        let listening = Listening(spawn_local(listen(line.clone())));
+        Ok((line, listening))
     }
 
     /// Sends a query. None: it was not sent.
@@ -226,10 +230,18 @@ impl Line {
     }
 }
 
-/// Takes what comes for a line until it is dropped.
-async fn listen(line: Weak<Line>) {
+/// The task of a line; it ends when this is dropped.
+pub(super) struct Listening(JoinHandle<()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn listen(line: Rc<Line>) {
     let mut buffer = vec![0; LONGEST];
-    while let Some(line) = line.upgrade() {
+    loop {
         match line.socket.recv(&mut buffer).await {
             Ok(length) => line.take(&buffer[..length]),
             Err(_) => {

@@ -25,7 +25,7 @@ pub(crate) use self::{
     line::{Answer, Heard, Question},
     state::{AskedCounts, PeerState},
 };
-use self::line::{Asked, Line};
+use self::line::{Asked, Line, Listening};
 use crate::{
     clock::Clock,
     origin::Group,
@@ -101,7 +101,7 @@ pub(crate) struct Link {
     /// Its connections.
     pub(crate) group: Rc<Group>,
     /// The socket for queries, once there was one.
-    line: RefCell<Option<Rc<Line>>>,
+    line: RefCell<Option<(Rc<Line>, Listening)>>,
 }
 
 impl Link {
@@ -135,7 +135,7 @@ impl Link {
         if line.is_none() {
             *line = Line::open(&self.state).ok();
         }
-        line.clone()
+        line.as_ref().map(|(line, _)| line.clone())
     }
 }
 

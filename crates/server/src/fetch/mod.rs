@@ -9,6 +9,7 @@ mod disk;
 mod job;
 mod mend;
 mod outgoing;
+mod peers;
 mod remote;
 mod reply;
 mod slice;
@@ -46,6 +47,7 @@ use crate::{
     fetch::{
         job::{Client, Job, Keep},
         outgoing::Mode,
+        peers::Upstream,
     },
     net::passing::Parcel,
     origin::{self, BodyFrame, InterimHead, RequestBody},
@@ -479,10 +481,11 @@ fn spawn(
     keep: Option<Keep>,
 ) {
     let Some(origin) = request.config.origin(&route.site, &route.policy) else { return };
+    let upstream = Upstream::new(origin, request, route, keep.as_ref());
     let job = Job {
         pages: Rc::clone(request.pages),
         config: Rc::clone(request.config),
-        origin,
+        upstream,
         lead,
         client,
         address: request.client(),
