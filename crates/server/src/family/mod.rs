@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    line::{Answer, Heard, Question},
+    line::{Answer, Heard, Question, is_signed, with_signing},
     state::{AskedCounts, PeerState},
 };
 use self::line::{Asked, Line, Listening};
