@@ -19,7 +19,7 @@ use larder_proto::{
     http::BodyFraming,
     page::PageFlags,
     rules::{
-        Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
+        Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide,
         stale_on_error,
     },
 };
@@ -215,7 +215,7 @@ pub(super) fn step(
     let LookupResult { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
     let nothing = |why, solo| {
-        if only_if_cached(&request.view(), &route.policy.cache) {
+        if request.only_if_cached(&route.policy) {
             return Step::Refuse(NOTHING_STORED);
         }
         let mut plan = plan(why, None);
@@ -240,6 +240,9 @@ pub(super) fn step(
         Decision::Stale { age, ttl, why } => {
             Step::Serve(held, Served::stale(age, ttl, why == StaleWhy::SwrRefresh))
         }
+        Decision::Revalidate { .. } if request.only_if_cached(&route.policy) => {
+            Step::Refuse(NOTHING_STORED)
+        }
         Decision::Revalidate { why, .. } => Step::Fetch(plan(forward(why), Some(held))),
         Decision::Unusable(Unusable::RequestNoStore) => nothing(Forward::Request, true),
         Decision::Unusable(_) => nothing(Forward::Miss, false),
@@ -255,7 +258,7 @@ fn for_itself(
     held: StoredPage,
     variant: Option<Vec<u8>>,
 ) -> Step {
-    if only_if_cached(&request.view(), &route.policy.cache) {
+    if request.only_if_cached(&route.policy) {
         return Step::Refuse(NOTHING_STORED);
     }
     let held = held.meta.partial.is_none().then_some(held);

@@ -23,7 +23,7 @@ use std::{
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{Method, OwnedHead, RequestHead, forwarded, key},
-    rules::{Forward, RequestView, forward, strip},
+    rules::{Forward, RequestView, forward, only_if_cached, strip},
 };
 
 use crate::{
@@ -370,6 +370,28 @@ impl<'a, 'r> Request<'a, 'r> {
         };
         self.head.known.connection().is_some()
             && !self.head.fields.elements("connection").all(known)
+    }
+
+    /// The client accepts what is stored alone. Other caches may say so to every site: a sibling
+    /// must not be made to fetch.
+    pub(crate) fn only_if_cached(&self, policy: &RulePolicy) -> bool {
+        if self.head.known.cache_control().is_none() {
+            return false;
+        }
+        let says = || {
+            let mut directives = self.head.fields.elements("cache-control");
+            directives.any(|directive| directive.eq_ignore_ascii_case(b"only-if-cached"))
+        };
+        only_if_cached(&self.view(), &policy.cache) || (says() && self.is_of_the_family())
+    }
+
+    /// It comes from another cache that the configuration names.
+    fn is_of_the_family(&self) -> bool {
+        let (settings, address) = (&self.config.settings, self.peer.address);
+        let icp = settings.icp.iter().flat_map(|icp| &icp.from);
+        let htcp = settings.htcp.iter().flat_map(|htcp| &htcp.from);
+        let ip = address.ip().to_canonical();
+        icp.chain(htcp).any(|net| net.contains(ip)) || self.pages.shared.family.has(address)
     }
 
     /// This process has seen the request before: it was sent in a circle (RFC 8586).
