@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Advice, App, Certificate, Compression, Conditions, Disk, Histogram, Http, LogFigures, Memory,
+    Advice, App, Certificate, Compression, Conditions, Disk, Family, Histogram, Http, LogFigures, Memory,
     Objects, Remote, Spans,
 };
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use larder_server::settings::{
-    GroupMember, HtcpKey, HtcpSettings, IcpSettings, Net, OriginGroup, OriginScheme,
+    HtcpKey, HtcpSettings, IcpSettings, Net, OriginGroup, OriginScheme,
     OriginSettings, PeerRole, PeerSelect, PeerSettings, Site, TargetForm,
 };
 

@@ -360,7 +360,7 @@ fn look_again(
             }
             Looked::Made(held, served)
         }
-        Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
+        Err(_) if request.only_if_cached(&route.policy) => {
             Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
         Err(held) => Looked::Fetch(Plan::new(Forward::Partial, Some(held), variant)),
