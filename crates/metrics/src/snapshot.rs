@@ -10,8 +10,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Advice, App, Certificate, Compression, Conditions, Disk, Family, Histogram, Http, LogFigures, Memory,
-    Objects, Remote, Spans,
+    Advice, App, Certificate, Compression, Conditions, Disk, Family, Histogram, Http, LogFigures,
+    Memory, Objects, Remote, Spans,
 };
 
 /// The version of the form below; a field that is added does not change it.

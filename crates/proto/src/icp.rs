@@ -89,7 +89,8 @@ impl<'a> Message<'a> {
     /// Reads a datagram.
     pub fn parse(datagram: &'a [u8]) -> Result<Message<'a>, Fault> {
         let (head, payload) = datagram.split_at_checked(HEADER).ok_or(Fault::Length)?;
-        let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if usize::from(u16::from_be_bytes([head[2], head[3]])) != datagram.len()
             || datagram.len() > LONGEST
         {
@@ -172,8 +173,7 @@ mod tests {
     #[test]
     fn an_answer_has_the_number_and_the_url_of_its_query() {
         for (number, opcode) in Opcode::ALL.into_iter().filter(|(_, o)| *o != Opcode::Query) {
-            let answer =
-                Message { opcode, number: 9, requester: Ipv4Addr::UNSPECIFIED, url: URL };
+            let answer = Message { opcode, number: 9, requester: Ipv4Addr::UNSPECIFIED, url: URL };
             let mut out = Vec::new();
             assert!(answer.write(&mut out));
             assert_eq!(out[0], number);

@@ -54,9 +54,7 @@ pub use client_auth::{ClientAuth, ClientAuthError};
 pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
-pub use family::{
-    HtcpKey, HtcpSettings, IcpSettings, PeerRole, PeerSelect, PeerSettings,
-};
+pub use family::{HtcpKey, HtcpSettings, IcpSettings, PeerRole, PeerSelect, PeerSettings};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
 pub use handling::{FieldEdit, Handling, Redirect};

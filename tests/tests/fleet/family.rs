@@ -40,7 +40,7 @@ impl Squid {
                  cache_mem 16 MB\naccess_log stdio:{dir}/access.log\ncache_log {dir}/cache.log\n\
                  netdb_filename none\npid_filename {dir}/pid\ncoredump_dir {dir}\n\
                  pinger_enable off\nshutdown_lifetime 0 seconds\nvisible_hostname squid.test\n\
-                 cache_effective_user root\ncache_effective_group root\n"
+                 cache_effective_user proxy\ncache_effective_group proxy\n"
             );
             std::fs::write(format!("{dir}/squid.conf"), text).unwrap();
             let mut command = Command::new("/usr/sbin/squid");
@@ -53,7 +53,9 @@ impl Squid {
     /// One before an origin.
     fn before(origin: &Origin) -> Squid {
         let port = origin.addr().port();
-        Squid::start(&format!("cache_peer 127.0.0.1 parent {port} 0 no-query no-digest originserver"))
+        Squid::start(&format!(
+            "cache_peer 127.0.0.1 parent {port} 0 no-query no-digest originserver"
+        ))
     }
 
     /// The table of the configuration by which Larder knows it.
@@ -151,9 +153,7 @@ fn squid_asks_larder_as_its_sibling_and_its_parent() {
             let port = free_port();
             let larder = larder(
                 &origin,
-                &format!(
-                    "[{protocol}]\nlisten = [\"127.0.0.1:{port}\"]\nfrom = [\"127.0.0.3\"]\n"
-                ),
+                &format!("[{protocol}]\nlisten = [\"127.0.0.1:{port}\"]\nfrom = [\"127.0.0.3\"]\n"),
             );
             let page = text(larder.addr(), "/shared");
             let option = if protocol == "htcp" { "htcp" } else { "" };

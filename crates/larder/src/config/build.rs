@@ -17,7 +17,8 @@ use larder_server::settings::{
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, disk, error_pages, family, https, identity, lifetimes, objects,
+    TOKEN_BYTES, acme, admin, app, bounded, disk, error_pages, family, https, identity, lifetimes,
+    objects,
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},

@@ -9,8 +9,8 @@ use std::{
 };
 
 use larder_server::settings::{
-    HtcpKey, HtcpSettings, IcpSettings, Net, OriginGroup, OriginScheme,
-    OriginSettings, PeerRole, PeerSelect, PeerSettings, Site, TargetForm,
+    HtcpKey, HtcpSettings, IcpSettings, Net, OriginGroup, OriginScheme, OriginSettings, PeerRole,
+    PeerSelect, PeerSettings, Site, TargetForm,
 };
 
 use super::{

@@ -60,9 +60,8 @@ impl<'a> Auth<'a> {
     /// Whether the signature is right for `data` (DATA with its length) and valid now.
     pub fn is_valid(&self, key: &Key<'_>, way: Way, minor: u8, data: &[u8], now: Secs) -> bool {
         let (begin, end) = (Secs::from(self.signed_at), Secs::from(self.expires));
-        let in_time = begin <= now + SKEW
-            && now < end.saturating_add(SKEW)
-            && now < begin + LONGEST_VALIDITY;
+        let in_time =
+            begin <= now + SKEW && now < end.saturating_add(SKEW) && now < begin + LONGEST_VALIDITY;
         let named = self.key_name == key.name;
         let right = signature(key, way, minor, (self.signed_at, self.expires), data);
         in_time && named && equal(&right, self.signature)

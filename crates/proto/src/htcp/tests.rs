@@ -10,7 +10,8 @@ fn specifier() -> Specifier<'static> {
 #[test]
 fn a_tst_has_the_layout_of_the_rfc() {
     let mut expected = vec![0, 65, 0, 1, 0, 59, 0x10, 0x02, 0, 0, 0, 9];
-    expected.extend(b"\x00\x03GET\x00\x12http://a.example/x\x00\x08HTTP/1.1\x00\x0dAccept: */*\r\n");
+    expected
+        .extend(b"\x00\x03GET\x00\x12http://a.example/x\x00\x08HTTP/1.1\x00\x0dAccept: */*\r\n");
     expected.extend([0, 2]);
     let length = expected.len();
     expected[1] = length as u8;
@@ -65,7 +66,11 @@ fn both_orders_are_told_apart_in_requests_and_answers() {
 #[test]
 fn lengths_that_do_not_fit_are_faults() {
     let mut out = Vec::new();
-    assert!(Head::request(Opcode::Tst, 9, true).write(&mut out, |out| specifier().write(out), None));
+    assert!(Head::request(Opcode::Tst, 9, true).write(
+        &mut out,
+        |out| specifier().write(out),
+        None
+    ));
     for end in 0..out.len() {
         assert!(Message::parse(&out[..end]).is_err(), "{end}");
     }

@@ -53,9 +53,8 @@ pub(super) async fn answer(
         _ => return counts.invalid.one(),
     };
     let Some(first) = to.first() else { return };
-    let fits = |to: &&SocketAddr| {
-        is_signed(settings.key.as_ref(), &message, auth::Way { from, to: **to })
-    };
+    let fits =
+        |to: &&SocketAddr| is_signed(settings.key.as_ref(), &message, auth::Way { from, to: **to });
     let signed_to = to.iter().find(fits).filter(|_| settings.key.is_some());
     let received =
         Received { message, from, to: *signed_to.unwrap_or(first), signed: signed_to.is_some() };
@@ -162,8 +161,7 @@ async fn clear(
 /// Whether the lines of a request have CDN-Loop.
 fn names_a_cache(fields: &[u8]) -> bool {
     const NAME: &[u8] = b"cdn-loop:";
-    let is = |line: &[u8]| {
-        line.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME))
-    };
+    let is =
+        |line: &[u8]| line.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME));
     fields.split(|byte| *byte == b'\n').any(is)
 }

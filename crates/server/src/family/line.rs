@@ -111,7 +111,8 @@ impl Line {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         // Nobody outside can tell the numbers of queries.
-        let start = rapidhash::v3::rapidhash_v3(format!("{local} {}", peer.clock.micros()).as_bytes());
+        let start =
+            rapidhash::v3::rapidhash_v3(format!("{local} {}", peer.clock.micros()).as_bytes());
         let line = Rc::new(Self {
             peer: peer.clone(),
             socket: UdpSocket::from_std(socket)?,

@@ -9,23 +9,18 @@ mod clear;
 mod line;
 mod state;
 
-use std::{
-    cell::RefCell,
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use larder_metrics::{Family as FamilyFigures, FamilyAsked};
 use larder_proto::carp::{Array, Member};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use self::line::{Asked, Line, Listening};
 pub(crate) use self::{
     line::{Answer, Heard, Question, is_signed, with_signing},
     state::{AskedCounts, PeerState},
 };
-use self::line::{Asked, Line, Listening};
 use crate::{
     clock::Clock,
     origin::Group,

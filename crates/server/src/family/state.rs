@@ -99,7 +99,9 @@ impl PeerState {
         let before = self.silent.fetch_update(Relaxed, Relaxed, |n| (n < most).then_some(n + 1));
         if before == Ok(most - 1) {
             let name = &self.settings.name;
-            eprintln!("larder: the peer {name} did not answer {most} queries: it is not waited for");
+            eprintln!(
+                "larder: the peer {name} did not answer {most} queries: it is not waited for"
+            );
         }
     }
 

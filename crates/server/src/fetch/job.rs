@@ -24,7 +24,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     access_log::Hierarchy,
     fetch::{
-        FetchResult, Reply, Source, disk, mend, peers::Upstream, slice, store, template, uncoded,
+        FetchResult, Reply, Source, disk, mend,
+        peers::Upstream,
+        slice, store, template, uncoded,
         verdict::{Verdict, judge},
     },
     origin::{self, Body, Interim, InterimHead, OriginError, Response},

@@ -18,10 +18,7 @@ use larder_metrics::Outcome;
 use larder_proto::{
     http::BodyFraming,
     page::PageFlags,
-    rules::{
-        Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide,
-        stale_on_error,
-    },
+    rules::{Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, stale_on_error},
 };
 
 use crate::{

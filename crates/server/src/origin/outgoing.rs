@@ -10,7 +10,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Uri, header, uri::{PathAndQuery, Scheme}};
+use http::{
+    HeaderMap, HeaderValue, Method, Uri, header,
+    uri::{PathAndQuery, Scheme},
+};
 
 use super::{
     Interim, InterimHead, OriginCounters, OriginError, Request, RequestBody,
@@ -216,8 +219,7 @@ mod tests {
 
     #[test]
     fn another_cache_is_sent_the_whole_url() {
-        let settings =
-            OriginSettings { target: TargetForm::Absolute, ..OriginSettings::default() };
+        let settings = OriginSettings { target: TargetForm::Absolute, ..OriginSettings::default() };
         let headers =
             HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("a.example:81"))]);
         let sent = outgoing("/x?y", headers, &settings).expect("sendable");

@@ -36,7 +36,10 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         ("disk.patience and disk.write_limit", new.disk != old.disk),
         ("remote", new.remote != old.remote),
         ("publish", new.publish != old.publish),
-        ("htcp.multicast and htcp.interface", groups(new).zip(groups(old)).is_some_and(|(new, old)| new != old)),
+        (
+            "htcp.multicast and htcp.interface",
+            groups(new).zip(groups(old)).is_some_and(|(new, old)| new != old),
+        ),
     ];
     match (&old.memcached, &new.memcached) {
         (None, None) => {}

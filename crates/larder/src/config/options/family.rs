@@ -37,7 +37,12 @@ pub(super) const PEER: &[Opt] = &[
         "Its share beside those of the other peers: with `hash` of the URLs; with queries its \
          time to answer is divided by it.",
     ),
-    list("sites", Kind::Text, "", "The first host of each site it is asked for. Default: all sites."),
+    list(
+        "sites",
+        Kind::Text,
+        "",
+        "The first host of each site it is asked for. Default: all sites.",
+    ),
     opt(
         "query_port",
         Kind::Count(1, 65_535),
@@ -63,7 +68,12 @@ pub(super) const PEER: &[Opt] = &[
         "",
         "Whether it is told of purges of pages, by HTCP CLR. Default: with `select = \"htcp\"`.",
     ),
-    opt("clear_port", Kind::Count(1, 65_535), "", "UDP port for that. Default: `query_port`, or 4827."),
+    opt(
+        "clear_port",
+        Kind::Count(1, 65_535),
+        "",
+        "UDP port for that. Default: `query_port`, or 4827.",
+    ),
     opt(
         "secret_file",
         Kind::File,
