@@ -146,8 +146,9 @@ async fn clear(
     counts.clears.one();
     // Another process that takes over has the pages, or is about to.
     pages.shared.changes.tell(|| Parcel::Keys(keys.clone()));
-    // One that a cache sent has been sent to its peers by that one, which may be us.
-    let told = pages.shared.family.has(from) || names_a_cache(asked.fields);
+    // One that a cache sent has been sent to its peers by that one, which may be us. Addresses do
+    // not show it: another program of a peer's machine may have sent it.
+    let told = names_a_cache(asked.fields);
     let tiers = pages.shared.tiers();
     let tiers = if told { Tiers { family: None, ..tiers } } else { tiers };
     let purger = Purger::new(pages.writer(), tiers, false);
