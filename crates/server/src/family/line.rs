@@ -80,6 +80,8 @@ struct Waiter {
 pub(super) struct Line {
     peer: Arc<PeerState>,
     socket: UdpSocket,
+    /// The same: tokio's sends nothing before its readiness was seen, which takes a turn.
+    sender: std::net::UdpSocket,
     local: SocketAddr,
     remote: SocketAddr,
     next: Cell<u32>,
@@ -115,6 +117,7 @@ impl Line {
             rapidhash::v3::rapidhash_v3(format!("{local} {}", peer.clock.micros()).as_bytes());
         let line = Rc::new(Self {
             peer: peer.clone(),
+            sender: socket.try_clone()?,
             socket: UdpSocket::from_std(socket)?,
             local,
             remote,
@@ -157,7 +160,7 @@ impl Line {
                 })
             }
         };
-        if !written || self.socket.try_send(&out).is_err() {
+        if !written || self.sender.send(&out).is_err() {
             return None;
         }
         self.peer.counts.queries.one();
