@@ -44,7 +44,8 @@ impl Squid {
             );
             std::fs::write(format!("{dir}/squid.conf"), text).unwrap();
             let mut command = Command::new("/usr/sbin/squid");
-            command.args(["-N", "-f", &format!("{dir}/squid.conf")]);
+            // The name of the service is in its shared memory: two of one name do not run.
+            command.args(["-N", "-n", &format!("test{port}"), "-f", &format!("{dir}/squid.conf")]);
             (command, None)
         });
         Squid { server, icp, htcp }
