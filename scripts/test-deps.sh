@@ -54,6 +54,14 @@ if [ ! -d "$flup/flup" ]; then
         --target "$flup" flup==1.0.3
 fi
 
+# Decoders of bodies that are compressed with a dictionary.
+dictionary=tests/.cache/dictionary
+if [ ! -d "$dictionary/zstandard" ]; then
+    echo "installing: decoders of brotli and zstd"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps \
+        --target "$dictionary" brotli==1.2.0 zstandard==0.25.0
+fi
+
 # What OpenTelemetry itself says its messages are.
 otlp=tests/.cache/otlp
 if [ ! -d "$otlp/opentelemetry/proto" ]; then

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use larder_proto::resp::Version;
-use larder_script::{Event, Machine, Settings, Task};
+use larder_script::{Event, Machine, Settings, Task, Work};
 use libfuzzer_sys::fuzz_target;
 
 /// Answers 1 unless a value changes on its way through a library.
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     let task = Task {
         name: "fuzz".into(),
         text: SCRIPT.as_bytes().into(),
-        compile_only: false,
+        work: Work::Run,
         keys: Vec::new(),
         args: vec![a.to_vec(), b.to_vec()],
         version: Version::V2,

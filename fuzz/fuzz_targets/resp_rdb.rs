@@ -1,7 +1,9 @@
 //! Payloads of RESTORE: any bytes are read to an end, in memory in proportion to them.
 #![no_main]
 
-use larder_proto::resp::rdb::{FOOTER, Form, LONGEST, Loader, Lzf, Text, crc64, footer, seal};
+use larder_proto::resp::rdb::{
+    FOOTER, Form, LONGEST, Loader, Lzf, Text, crc64, footer, read_functions, seal, write_functions,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -10,6 +12,10 @@ fuzz_target!(|input: &[u8]| {
     seal(&mut payload, crc);
     assert_eq!(footer(&payload), Some(crc64(0, &payload[..payload.len() - 8])));
     assert_eq!(payload.len(), input.len() + FOOTER);
+    if let Ok(texts) = read_functions(&payload, LONGEST) {
+        let again = write_functions(texts.iter().map(Vec::as_slice));
+        assert_eq!(read_functions(&again, LONGEST), Ok(texts));
+    }
     let Ok(mut loader) = Loader::new(&payload) else { return };
     if loader.form() == Form::String {
         if let Ok(Text::Packed(place, len)) = loader.text(&payload)

@@ -70,7 +70,7 @@ assert($r->zAdd('board', 3, 'ann', 1.5, 'bob') === 2 && $r->zRange('board', 0, -
 assert($r->del('queue', 'tags', 'board') === 3);
 
 // What a cache is not for.
-foreach ([['rawCommand', 'FCALL', 'f', '0']] as $call) {
+foreach ([['rawCommand', 'REPLICAOF', 'no', 'one']] as $call) {
     $r->clearLastError();
     assert($r->{array_shift($call)}(...$call) === false && str_contains($r->getLastError(), 'Larder'), $r->getLastError() ?? 'no error');
 }

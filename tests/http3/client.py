@@ -212,6 +212,8 @@ async def perform(client, command):
             client._quic.send_stream_data(number, bytes.fromhex(stream["bytes"]), stream["end"])
             if stream.get("reset") is not None:
                 client._quic.reset_stream(number, stream["reset"])
+            if stream.get("stop") is not None:
+                client._quic.stop_stream(number, stream["stop"])
             numbers.append(number)
         client.transmit()
         return {"streams": numbers}

@@ -185,6 +185,8 @@ pub struct Raw {
     pub number: Option<u64>,
     /// It is reset behind them, with this code.
     pub reset: Option<u64>,
+    /// The answer is not wanted, for this reason: STOP_SENDING comes with the bytes.
+    pub stop: Option<u64>,
 }
 
 impl Raw {
@@ -206,6 +208,7 @@ impl Raw {
             "end": self.end,
             "number": self.number,
             "reset": self.reset,
+            "stop": self.stop,
         })
     }
 }

@@ -112,6 +112,7 @@ fn heading(section: Section) -> &'static str {
         Section::Htcp => "`[htcp]`",
         Section::Publish => "`[publish]`",
         Section::Debug => "`debug` of a site",
+        Section::Dictionary => "`dictionary` of a site",
         Section::Tracing => "`[tracing]`",
         Section::App => "Applications: `[[app]]`",
         Section::AppLimits => "`limits` of `[[app]]`",
@@ -154,6 +155,10 @@ fn about(section: Section) -> &'static str {
         Section::Publish => {
             "Objects that programs set by memcached or Redis are served as pages; \
              [publish.md](publish.md)."
+        }
+        Section::Dictionary => {
+            "`dictionary = true`, or `dictionary = { size = \"64KiB\", refresh = \"12h\" }`; [when it \
+             helps, and what it costs](operations.md#compress-with-dictionaries)."
         }
         other => about_others(other),
     }

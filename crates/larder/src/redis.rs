@@ -7,7 +7,7 @@
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
-use larder_server::settings::{Listen, RedisSettings, Secret, Settings, redis_bytes};
+use larder_server::settings::{AclFile, Listen, RedisSettings, Secret, Settings, redis_bytes};
 
 use crate::{
     config::{TlsFiles, objects, objects::NO_DEFAULT, value},
@@ -32,6 +32,7 @@ enum Effect {
     Maxmemory,
     Policy,
     Password,
+    Acl,
     Databases,
     Clients,
     Timeout,
@@ -72,6 +73,7 @@ const TABLE: &[(&str, &str, Effect, &str)] = &[
         "`noeviction`: a full memory refuses what is new; all others evict what is asked for least",
     ),
     ("requirepass", "PASSWORD", Effect::Password, "The password `AUTH` asks for"),
+    ("aclfile", "PATH", Effect::Acl, "Users with their rules, as `ACL SAVE` writes them"),
     ("databases", "N", Effect::Databases, "Numbered databases, 1 to 16 [default: 16]"),
     ("maxclients", "N", Effect::Clients, "Client connections at once [default: 10000]"),
     (
@@ -278,6 +280,7 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
         // An empty one is none, as with Redis; a forgotten one is not.
         Effect::Password if values.len() != 1 => return Err("a password".to_owned()),
         Effect::Password => typed.face.password = Secret::new(one.as_bytes()),
+        Effect::Acl => typed.face.acl = acl(one)?,
         Effect::Databases => typed.face.databases = count(1, 16)?,
         Effect::Clients => typed.face.connections = count(1, 1_000_000)?,
         Effect::Timeout => typed.face.idle_timeout = Duration::from_secs(number(0, 86_400 * 366)?),
@@ -305,6 +308,15 @@ fn only_13(values: &[String]) -> Result<bool, String> {
     let words: Vec<_> = values.iter().flat_map(|value| value.split_whitespace()).collect();
     let old = words.contains(&"TLSv1.2");
     if old || words.contains(&"TLSv1.3") { Ok(!old) } else { Err("TLSv1.2, TLSv1.3".to_owned()) }
+}
+
+/// The users of a file; an empty path is none, as with Redis.
+fn acl(path: &str) -> Result<Option<AclFile>, String> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let read = objects::acl_of(path.as_ref());
+    read.map(|(file, _)| Some(file)).map_err(|reason| format!("a file of users ({reason})"))
 }
 
 /// The policy: whether nothing is evicted.

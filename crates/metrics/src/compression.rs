@@ -23,6 +23,9 @@ figures! {
             bytes_in: Counter "larder_compressed_input_bytes", "More or larger pages.";
             /// Bytes after compression.
             bytes_out: Counter "larder_compressed_output_bytes", "More or larger pages.";
+            /// Dictionaries made of the documents of a site.
+            dictionaries: Counter "larder_compressed_dictionaries",
+                "Good: each is made anew after the `refresh` of `dictionary`.";
             /// Forms that wait to be made, now.
             waiting: Gauge "larder_compressed_waiting", "The thread that compresses is busy.";
         }

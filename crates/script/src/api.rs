@@ -2,15 +2,19 @@
 
 use larder_proto::resp::Owned;
 use mlua::{Lua, MultiValue, Result, Scope, Table, Value, Variadic};
+use ring::digest::SHA1_FOR_LEGACY_USE_ONLY;
 
 use crate::{
+    hex,
     native::Fail,
     pause::{Event, Pause},
-    resp, sha1_hex, world,
+    resp, world,
 };
 
 /// The version that scripts are told.
 const VERSION: (&str, u32) = ("7.0.15", 0x0007_000F);
+/// Bytes that are summed up between two looks at the time.
+const PART: usize = 64 << 10;
 /// Longest line for the log, in bytes.
 const LINE: usize = 1024;
 
@@ -37,7 +41,9 @@ pub(crate) fn add<'a: 'scope, 'scope, 'env: 'scope>(
     let own = pause.clone();
     let set_resp = move |lua: &Lua, args: MultiValue| set_resp(lua, &own, &args);
     redis.raw_set("setresp", scope.create_function(set_resp)?)?;
-    redis.raw_set("sha1hex", lua.create_function(sum)?)?;
+    let own = pause.clone();
+    let sum = move |lua: &Lua, args: MultiValue| sum(lua, &own, &args);
+    redis.raw_set("sha1hex", scope.create_function(sum)?)?;
     redis.raw_set("set_repl", lua.create_function(set_repl)?)?;
     redis.raw_set("error_reply", lua.create_function(error_reply)?)?;
     redis.raw_set("status_reply", lua.create_function(status_reply)?)?;
@@ -190,13 +196,20 @@ fn log(lua: &Lua, pause: &Pause<'_>, args: &MultiValue) -> Result<Value> {
     Ok(Value::Nil)
 }
 
-fn sum(lua: &Lua, args: MultiValue) -> Result<Value> {
+fn sum(lua: &Lua, pause: &Pause<'_>, args: &MultiValue) -> Result<Value> {
     if args.len() != 1 {
         return failed(lua, "ERR wrong number of arguments");
     }
-    let text = lua.coerce_string(args[0].clone())?;
-    let sum = sha1_hex(text.as_ref().map(|text| text.as_bytes()).as_deref().unwrap_or_default());
-    Ok(Value::String(lua.create_string(sum)?))
+    let mut digest = ring::digest::Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    if let Some(text) = lua.coerce_string(args[0].clone())? {
+        for part in text.as_bytes().chunks(PART) {
+            digest.update(part);
+            if part.len() == PART {
+                pause.look()?;
+            }
+        }
+    }
+    Ok(Value::String(lua.create_string(hex(digest.finish().as_ref()))?))
 }
 
 fn set_repl(lua: &Lua, args: MultiValue) -> Result<Value> {

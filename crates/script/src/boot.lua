@@ -13,7 +13,7 @@ local plain = native.plain
 local READONLY = "Attempt to modify a readonly table"
 
 -- Library by face.
-local hidden = {}
+local hidden = setmetatable({}, { __mode = "k" })
 
 local function refuse()
   error(READONLY, 2)
@@ -103,8 +103,14 @@ function globals.pcall(...)
   return caught(pcall(...))
 end
 
+-- Results, after a look at the time.
+local function looked(...)
+  native.look()
+  return ...
+end
+
 function globals.loadstring(text, name)
-  return native.compile(text, name)
+  return looked(native.compile(text, name))
 end
 
 function globals.load(read, name)
@@ -115,7 +121,7 @@ function globals.load(read, name)
     n = n + 1
     parts[n] = part
   end
-  return native.compile(table.concat(parts), name or "=(load)")
+  return looked(native.compile(libraries.table.concat(parts), name or "=(load)"))
 end
 
 function globals.collectgarbage(what)
@@ -257,4 +263,150 @@ local function run(f)
   return tidy(xpcall(f, handler))
 end
 
-return run, env, globals
+-- Functions. They have the globals of scripts, but for KEYS, ARGV and what is about debugging.
+
+local functional, api = {}, {}
+for name, value in pairs(globals) do functional[name] = value end
+for name, value in pairs(libraries.redis) do api[name] = value end
+api.breakpoint, api.debug, api.replicate_commands = nil, nil, nil
+functional.__redis__err__handler = nil
+functional.redis = face(api)
+functional._G = face(functional)
+setmetatable(functional, absent)
+faces[#faces + 1] = functional.redis
+faces[#faces + 1] = functional._G
+
+local NAMES = "Library names can only contain letters, numbers, or underscores(_) and must be at " ..
+  "least one character long"
+local FLAGS = {
+  ["no-writes"] = 1, ["allow-oom"] = 2, ["allow-stale"] = 4, ["no-cluster"] = 8,
+  ["allow-cross-slot-keys"] = 16,
+}
+
+local function fail(text)
+  error({ err = "ERR " .. text })
+end
+
+-- The text of a string or number, as in Lua's C interface.
+local function text_of(value)
+  if type(value) == "number" then return tostring(value) end
+  return type(value) == "string" and value or nil
+end
+
+local function flags_of(list)
+  if type(list) ~= "table" then
+    fail("flags argument to redis.register_function must be a table representing function flags")
+  end
+  local flags = {}
+  for at = 1, #list do
+    local bit = FLAGS[list[at]]
+    if not bit then fail("unknown flag given") end
+    flags[bit] = true
+  end
+  local sum = 0
+  for bit in pairs(flags) do sum = sum + bit end
+  return sum
+end
+
+-- The readers of named arguments.
+local named = {
+  function_name = function(entry, value)
+    entry.name = text_of(value)
+    if not entry.name then
+      fail("function_name argument given to redis.register_function must be a string")
+    end
+  end,
+  description = function(entry, value)
+    entry.description = text_of(value)
+    if not entry.description then
+      fail("description argument given to redis.register_function must be a string")
+    end
+  end,
+  callback = function(entry, value)
+    if type(value) ~= "function" then
+      fail("callback argument given to redis.register_function must be a function")
+    end
+    entry.callback = value
+  end,
+  flags = function(entry, value) entry.flags = flags_of(value) end,
+}
+
+local function named_entry(arguments)
+  if type(arguments) ~= "table" then
+    fail("calling redis.register_function with a single argument is only applicable to Lua table " ..
+      "(representing named arguments).")
+  end
+  local entry = { flags = 0 }
+  for key, value in next, arguments do
+    if not text_of(key) then
+      fail("named argument key given to redis.register_function is not a string")
+    end
+    local reader = named[key]
+    if not reader then fail("unknown argument given to redis.register_function") end
+    reader(entry, value)
+  end
+  if not entry.name then fail("redis.register_function must get a function name argument") end
+  if not entry.callback then fail("redis.register_function must get a callback argument") end
+  return entry
+end
+
+local function entry_of(count, first, second)
+  if count < 1 or count > 2 then
+    fail("wrong number of arguments to redis.register_function")
+  end
+  if count == 1 then return named_entry(first) end
+  local entry = { name = text_of(first), callback = second, flags = 0 }
+  if not entry.name then
+    fail("first argument to redis.register_function must be a string")
+  end
+  if type(second) ~= "function" then
+    fail("second argument to redis.register_function must be a function")
+  end
+  return entry
+end
+
+local find, select = string.find, select
+
+-- A library that is about to be loaded. Its code sees nothing but `redis`, which registers
+-- functions; once it is loaded, its functions see their globals.
+local function library()
+  local entries, names = {}, {}
+  local loading = setmetatable({}, absent)
+  for name, value in pairs(api) do
+    if name == "log" or find(name, "^LOG_") or find(name, "^REDIS_VERSION") then
+      rawset(loading, name, value)
+    end
+  end
+  rawset(loading, "register_function", function(...)
+    local entry = entry_of(select("#", ...), ...)
+    if not find(entry.name, "^[%w_]+$") then fail(NAMES) end
+    if names[entry.name] then fail("Function already exists in the library") end
+    names[entry.name] = true
+    entries[#entries + 1] = entry
+  end)
+  local it = {}
+  local meta = {
+    __index = setmetatable({ redis = face(loading) }, absent),
+    __newindex = refuse,
+    __metatable = false,
+  }
+  hidden[it] = meta.__index
+  local env = setmetatable(it, meta)
+  local function load(f)
+    local ok, e = run(f)
+    meta.__index = functional
+    hidden[env] = functional
+    return ok, ok and entries or e
+  end
+  return env, load
+end
+
+local function call(env, f, keys, arguments)
+  local function wiped(...)
+    for key in next, env do env[key] = nil end
+    return ...
+  end
+  return wiped(run(function() return f(keys, arguments) end))
+end
+
+return run, env, globals, library, call

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `machine.rs`, `pause.rs` | the coroutine, its events, time slices and the end by force |
 //! | `world.rs`, `boot.lua` | the Lua state: globals that scripts see, and their protection |
+//! | `libraries.rs` | libraries of functions |
 //! | `api.rs` | the table `redis` |
 //! | `resp.rs` | replies as Lua values, Lua values as replies |
 //! | `strings.rs`, `pattern.rs` | functions of `string` whose time is not bounded by their input |
@@ -22,6 +23,7 @@ mod api;
 mod bits;
 mod json;
 mod json_read;
+mod libraries;
 mod machine;
 mod msgpack;
 mod native;
@@ -35,12 +37,17 @@ mod structs;
 mod tests;
 mod world;
 
+use ring::digest::SHA1_FOR_LEGACY_USE_ONLY;
+
 pub use machine::{Machine, Settings};
-pub use pause::{Event, Task};
+pub use pause::{Event, FLAGS, Registered, Task, Work};
 
 /// SHA-1 of a text in lower-case hexadecimal digits: the name of a script.
 pub fn sha1_hex(text: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text);
+    hex(ring::digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, text).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
-    digest.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -9,7 +9,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 use mlua::{Lua, LuaOptions, StdLib};
 
 use crate::{
-    pause::{Control, Event, Input, Pause, Task},
+    pause::{Control, Event, Input, Pause, Registered, Task},
     world::World,
 };
 
@@ -50,6 +50,7 @@ impl Machine {
             memory,
             version: Cell::default(),
             killed: Cell::new(false),
+            registered: RefCell::default(),
             killed_at: RefCell::default(),
             lua: RefCell::default(),
         });
@@ -80,6 +81,11 @@ impl Machine {
     /// Ends the script by force: it gets errors until it has ended. It must be resumed.
     pub fn kill(&self) {
         self.control.killed.set(true);
+    }
+
+    /// The functions of a library after its load ([`Work::Load`](crate::Work::Load)).
+    pub fn take_registered(&mut self) -> Vec<Registered> {
+        self.control.registered.take()
     }
 
     /// Memory of the Lua state, in bytes.

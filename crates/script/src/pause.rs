@@ -15,12 +15,12 @@ use crate::native::Outcome;
 /// A script to run, or to compile.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// SHA-1 of its text, in hexadecimal digits.
+    /// SHA-1 of its text, in hexadecimal digits; or the name of a function.
     pub name: Arc<str>,
-    /// Its text.
+    /// Its text, or that of the function's library.
     pub text: Arc<[u8]>,
-    /// Compile it only (SCRIPT LOAD).
-    pub compile_only: bool,
+    /// The work to do with it.
+    pub work: Work,
     /// KEYS.
     pub keys: Vec<Vec<u8>>,
     /// ARGV.
@@ -28,6 +28,35 @@ pub struct Task {
     /// RESP version of its reply.
     pub version: Version,
 }
+
+/// Kinds of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Run the script.
+    Run,
+    /// Compile it (SCRIPT LOAD).
+    Compile,
+    /// Load a library (FUNCTION LOAD). A success has an empty reply, and leaves its functions
+    /// ([`Machine::take_registered`](crate::Machine::take_registered)).
+    Load,
+    /// Call a function of the library with this number, which no other library ever has.
+    Call(u64),
+}
+
+/// A function that a library has registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: Option<Vec<u8>>,
+    /// Bits, in the order of [`FLAGS`].
+    pub flags: u8,
+}
+
+/// Flags of functions and scripts.
+pub const FLAGS: [&str; 5] =
+    ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
 
 /// Reason for which [`Machine::resume`](crate::Machine::resume) returns.
 #[derive(Debug)]
@@ -63,6 +92,8 @@ pub(crate) struct Control {
     /// RESP version of the replies that the script gets (`redis.setresp`).
     pub(crate) version: Cell<Version>,
     pub(crate) killed: Cell<bool>,
+    /// Functions of the library that was loaded last.
+    pub(crate) registered: RefCell<Vec<Registered>>,
     /// Source and line at which the script was stopped.
     pub(crate) killed_at: RefCell<Option<(String, usize)>>,
     pub(crate) lua: RefCell<Option<WeakLua>>,

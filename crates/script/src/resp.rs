@@ -246,22 +246,25 @@ impl Writer<'_> {
     }
 
     fn pairs(&mut self, table: &Table, is_map: bool, depth: usize) -> Result<()> {
-        let mut pairs = Vec::new();
+        // Twice through the table: values held at the same time are bounded in number (mlua).
+        let mut len = 0_usize;
         for pair in table.pairs::<Value, Value>() {
-            pairs.push(pair?);
-            if pairs.len().is_multiple_of(ITEMS) {
+            pair?;
+            len += 1;
+            if len.is_multiple_of(ITEMS) {
                 self.pause.look()?;
             }
         }
         if is_map {
-            self.reply().map(pairs.len());
+            self.reply().map(len);
         } else {
-            self.reply().set(pairs.len());
+            self.reply().set(len);
         }
-        for (key, value) in &pairs {
-            self.value(key, depth + 1)?;
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.value(&key, depth + 1)?;
             if is_map {
-                self.value(value, depth + 1)?;
+                self.value(&value, depth + 1)?;
             }
         }
         Ok(())
@@ -280,6 +283,16 @@ pub(crate) fn place(error: &Value) -> Option<(String, usize)> {
 }
 
 /// The text of an error that has ended a script.
+/// The text of an error without its place.
+pub(crate) fn plain_error(value: &Value) -> Vec<u8> {
+    let text = match value {
+        Value::Table(table) => table.raw_get::<Option<mlua::LuaString>>("err").ok().flatten(),
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    text.map_or_else(|| b"ERR unknown error".to_vec(), |text| text.as_bytes().to_vec())
+}
+
 pub(crate) fn error_text(value: &Value, name: &str) -> Vec<u8> {
     if let Value::String(text) = value {
         // Of memory: no handler has seen it.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use larder_proto::resp::Version;
 
-use crate::{Event, Machine, Settings, Task, sha1_hex};
+use crate::{Event, Machine, Settings, Task, Work, sha1_hex};
 
 fn task(text: &str) -> Task {
     Task {
         name: sha1_hex(text.as_bytes()).into(),
         text: Arc::from(text.as_bytes()),
-        compile_only: false,
+        work: Work::Run,
         keys: vec![b"k".to_vec()],
         args: vec![b"a".to_vec(), b"b".to_vec()],
         version: Version::V2,
@@ -93,6 +93,30 @@ fn scripts_without_an_end_are_stopped() {
         assert!(reply.starts_with("-ERR Script killed by user"), "{text}: {reply}");
         assert_eq!(run(&mut machine, "return 1", usize::MAX), ":1\r\n", "after {text}");
     }
+}
+
+/// A reply may have more pairs than values can be held at a time.
+#[test]
+fn replies_of_many_pairs_are_whole() {
+    let mut machine = machine();
+    for kind in ["map", "set"] {
+        let text = format!(
+            "redis.setresp(3) local t = {{}} for i = 1, 20000 do t[i] = true end \
+             return {{{kind} = t}}"
+        );
+        let reply = run(&mut machine, &text, usize::MAX);
+        let len = if kind == "map" { 40000 } else { 20000 };
+        assert!(reply.starts_with(&format!("*{len}\r\n")), "{}", &reply[..20]);
+        assert_eq!(reply.matches("\r\n").count(), len + 1);
+    }
+}
+
+/// A sum of a long text goes in parts.
+#[test]
+fn a_long_text_is_summed_up() {
+    let mut machine = machine();
+    let reply = run(&mut machine, "return redis.sha1hex(('a'):rep(1e6))", usize::MAX);
+    assert_eq!(reply, "$40\r\n34aa973cd4c4daa4f61eeb2bdbad27316534016f\r\n");
 }
 
 #[test]

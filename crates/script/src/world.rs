@@ -9,12 +9,16 @@ use mlua::{
 };
 
 use crate::{
-    api, bits, json, msgpack, native,
-    pause::{Control, KILLED, Pause, Task},
+    api, bits, json,
+    libraries::{self, Libraries},
+    msgpack, native,
+    pause::{Control, KILLED, Pause, Task, Work},
     random::Random,
     resp, strings, structs,
 };
 
+/// Arguments between two looks at the time.
+const ITEMS: usize = 256;
 /// Lua instructions between two looks at the time.
 const INSTRUCTIONS: u32 = 500;
 /// Compiled scripts kept in a state; their texts are kept elsewhere.
@@ -38,6 +42,7 @@ pub(crate) struct World<'a> {
     env: Table,
     globals: Table,
     compiled: HashMap<std::sync::Arc<str>, Function>,
+    libraries: Libraries,
 }
 
 impl<'a> World<'a> {
@@ -71,10 +76,10 @@ impl<'a> World<'a> {
         api::add(lua, scope, pause, &libraries)?;
         random(lua, &libraries.raw_get("math")?, seed)?;
         basics(lua, scope, pause, &native)?;
-        let (run, env, globals) =
-            lua.load(include_str!("boot.lua"))
-                .set_name(BOOT)
-                .call::<(Function, Table, Table)>((&native, libraries))?;
+        let (run, env, globals, library, call) = lua
+            .load(include_str!("boot.lua"))
+            .set_name(BOOT)
+            .call::<(Function, Table, Table, Function, Function)>((&native, libraries))?;
         let compile_env = env.clone();
         native.raw_set(
             "compile",
@@ -92,7 +97,8 @@ impl<'a> World<'a> {
         lua.set_named_registry_value("look", native.raw_get::<Function>("look")?)?;
         hook(lua, &pause.control)?;
         let (pause, compiled) = (pause.clone(), HashMap::new());
-        Ok(World { lua, pause, run, env, globals, compiled })
+        let libraries = Libraries::new(library, call);
+        Ok(World { lua, pause, run, env, globals, compiled, libraries })
     }
 
     /// Runs or compiles a script. Returns its reply.
@@ -121,6 +127,33 @@ impl<'a> World<'a> {
     }
 
     fn result(&mut self, task: &Task, out: &mut Vec<u8>) -> Result<()> {
+        let called = match task.work {
+            Work::Run | Work::Compile => return self.script(task, out),
+            Work::Load => self.libraries.load(self.lua, task)?.map(|registered| {
+                self.pause.control.registered.replace(registered);
+                None
+            }),
+            Work::Call(library) => {
+                let lists = (self.list(&task.keys)?, self.list(&task.args)?);
+                self.pause.control.version.set(Version::V2);
+                self.libraries.call(self.lua, task, library, lists)?.map(Some)
+            }
+        };
+        match called {
+            Ok(Some((ok, value))) => self.answer(task, out, ok, &value),
+            // A library whose load was ended by force counts as not loaded.
+            Ok(None) if self.pause.control.killed.get() => Err(Error::runtime(KILLED)),
+            Ok(None) => Ok(()),
+            Err(_) if self.pause.control.killed.get() => Err(Error::runtime(KILLED)),
+            Err(text) => {
+                Reply::new(out, task.version).error(text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs or compiles a script.
+    fn script(&mut self, task: &Task, out: &mut Vec<u8>) -> Result<()> {
         let function = match self.compiled.get(&task.name) {
             Some(function) => function.clone(),
             None => match compile(self.lua, &task.text, CHUNK, self.env.clone()) {
@@ -138,7 +171,7 @@ impl<'a> World<'a> {
                 }
             },
         };
-        if task.compile_only {
+        if task.work == Work::Compile {
             Reply::new(out, task.version).bulk(task.name.as_bytes());
             return Ok(());
         }
@@ -146,27 +179,39 @@ impl<'a> World<'a> {
         self.set_list("ARGV", &task.args)?;
         self.pause.control.version.set(Version::V2);
         let (ok, value) = self.run.call::<(bool, Value)>(function)?;
+        self.answer(task, out, ok, &value)
+    }
+
+    /// Writes the reply for what a script or function has returned.
+    fn answer(&self, task: &Task, out: &mut Vec<u8>, ok: bool, value: &Value) -> Result<()> {
         if !ok {
             if self.pause.control.killed.get() {
-                if let Some(place) = resp::place(&value) {
+                if let Some(place) = resp::place(value) {
                     self.pause.control.killed_at.borrow_mut().get_or_insert(place);
                 }
                 return Err(Error::runtime(KILLED));
             }
-            let text = resp::error_text(&value, &task.name);
+            let text = resp::error_text(value, &task.name);
             Reply::new(out, task.version).error(text);
             return Ok(());
         }
         let script_version = self.pause.control.version.get();
-        resp::reply(&self.pause, out, task.version, script_version, &value)
+        resp::reply(&self.pause, out, task.version, script_version, value)
+    }
+
+    fn list(&self, list: &[Vec<u8>]) -> Result<Table> {
+        let table = self.lua.create_table_with_capacity(list.len(), 0)?;
+        for (at, item) in list.iter().enumerate() {
+            table.raw_push(self.lua.create_string(item)?)?;
+            if at % ITEMS == ITEMS - 1 {
+                self.pause.look()?;
+            }
+        }
+        Ok(table)
     }
 
     fn set_list(&self, name: &str, list: &[Vec<u8>]) -> Result<()> {
-        let table = self.lua.create_table_with_capacity(list.len(), 0)?;
-        for item in list {
-            table.raw_push(self.lua.create_string(item)?)?;
-        }
-        self.globals.raw_set(name, table)
+        self.globals.raw_set(name, self.list(list)?)
     }
 
     /// Frees what a script has left, if that is much.
@@ -182,6 +227,7 @@ impl<'a> World<'a> {
         self.pause.collect(self.lua)?;
         if self.lua.used_memory() >= TIDY {
             self.compiled.clear();
+            self.libraries.clear();
             self.pause.collect(self.lua)?;
             self.pause.collect(self.lua)?;
         }
@@ -191,7 +237,7 @@ impl<'a> World<'a> {
 }
 
 /// Compiles a text, never byte code. An error: the compiler's message.
-fn compile(
+pub(crate) fn compile(
     lua: &Lua,
     text: &[u8],
     name: &str,
@@ -200,8 +246,8 @@ fn compile(
     if text.len() > LONGEST {
         return Err(format!("the script is longer than {LONGEST} bytes"));
     }
-    // Redis's scripts may begin with `#!lua`: the line is left empty.
-    let text = match text.starts_with(b"#!") && name == CHUNK {
+    // Redis's scripts may begin with `#!lua`, and libraries do: the line is left empty.
+    let text = match text.starts_with(b"#!") && [CHUNK, libraries::CHUNK].contains(&name) {
         true => text.iter().position(|byte| *byte == b'\n').map_or(&b""[..], |at| &text[at..]),
         false => text,
     };

@@ -1,9 +1,8 @@
 //! The validated configuration.
 //!
-//! The binary turns text (TOML and flags) into these types, with every mistake reported there. Code
-//! in this crate never sees raw text: these values have been checked. All types are plain data plus
-//! the matching that belongs to them (hosts, globs, networks, rules), so that a request is resolved
-//! to its policy in one place.
+//! The binary turns text (TOML and flags) into these types and reports every mistake: this crate
+//! never sees raw text. All types are plain data plus the matching that belongs to them (hosts,
+//! globs, networks, rules), so that a request is resolved to its policy in one place.
 
 use std::{
     borrow::Cow,
@@ -26,6 +25,7 @@ mod acme;
 mod admin;
 mod app;
 mod client_auth;
+mod dictionary;
 mod disk;
 mod error_pages;
 mod family;
@@ -51,6 +51,7 @@ pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
 pub use client_auth::{ClientAuth, ClientAuthError};
+pub use dictionary::DictionarySettings;
 pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
@@ -62,9 +63,10 @@ pub use https::{
     Certificate, CertificateError, CertificateSource, HttpsSettings, OriginTls, TICKET_KEY_BYTES,
     TlsVersion,
 };
+pub(crate) use objects::sha256;
 pub use objects::{
-    DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share, Users,
-    WireProtocol,
+    AclFile, DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share,
+    Users, WireProtocol,
 };
 pub use origin::{OriginScheme, OriginSettings, TargetForm};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
@@ -73,8 +75,8 @@ pub use publish::{ObjectSpace, PublishSettings};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
-    AnyField, CacheAction, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction, RulePolicy,
-    Slicing,
+    AnyField, CacheAction, MAX_RULES, Matcher, Parts, PartsAction, RequestView, Rule, RuleAction,
+    RulePolicy, Slicing,
 };
 pub use snapshot::SnapshotSettings;
 pub use tracing::TracingSettings;
@@ -431,14 +433,13 @@ pub struct Site {
     pub debug: Permission,
     /// Pages for answers of Larder's own.
     pub error_pages: Arc<ErrorPages>,
+    /// How the dictionary of its documents is made; None: none is used ([`Policy::dictionary`]).
+    pub dictionary: Option<DictionarySettings>,
     /// The policy where no rule sets another.
     pub defaults: Arc<RulePolicy>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.
     pub rules: Vec<Rule>,
 }
-
-/// Rules of one site, those of its preset included.
-pub const MAX_RULES: usize = 64;
 
 impl Site {
     /// None: not this site's host. A higher rank wins: exact, then longer wildcards, then "any".

@@ -3,6 +3,8 @@
 
 mod compression;
 mod compression_matrix;
+mod dictionary;
+mod dictionary_site;
 mod esi;
 mod esi_answers;
 mod esi_coded;

@@ -324,6 +324,29 @@ fn a_websocket_takes_a_stream_of_its_own() {
 }
 
 #[test]
+fn a_websocket_ends_with_its_origin() {
+    let origin = Origin::start(|_, reply| {
+        reply.raw(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: \
+             websocket\r\n\r\nbye",
+        );
+        drop(reply.take_stream());
+    });
+    let larder = larder(&origin, "");
+    let client = H2::connect(larder.addr());
+    let Open { response, body } = client.open("websocket", "/chat");
+    let (head, mut content) = client.wait(response).unwrap().into_parts();
+    assert_eq!(head.status, 200);
+    let mut all = Vec::new();
+    // The client has not ended its side.
+    while let Some(piece) = client.piece(&mut content) {
+        all.extend_from_slice(&piece);
+    }
+    assert_eq!(String::from_utf8_lossy(&all), "bye");
+    drop(body);
+}
+
+#[test]
 fn a_page_is_no_websocket() {
     let origin = Origin::start(|seen, reply| {
         match seen.path() {

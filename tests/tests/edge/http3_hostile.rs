@@ -230,17 +230,40 @@ fn requests_that_are_given_up_again_and_again_end_the_connection() {
         reply.ok(&[], "late");
     });
     let larder = larder(&papers, &origin);
-    let mut client = H3::bare(larder.face("http3+udp"), &papers);
     let request = get("/", &[]);
-    for _ in 0..50 {
-        let streams: Vec<_> = (0..120)
-            .map(|_| Raw { reset: Some(0x10c), bytes: request.clone(), ..Raw::default() })
-            .collect();
-        client.raw(&streams);
-        if client.tell(&json!({ "do": "state" }))["closed"] != json!(null) {
-            break;
+    let reset = Raw { reset: Some(0x10c), bytes: request.clone(), ..Raw::default() };
+    // Both frames come in one packet: the server has not seen the stream when it is stopped.
+    let stop = Raw { stop: Some(0x10c), ..Raw::request(request) };
+    for given_up in [reset, stop] {
+        let mut client = H3::bare(larder.face("http3+udp"), &papers);
+        for _ in 0..50 {
+            client.raw(&vec![given_up.clone(); 120]);
+            if client.tell(&json!({ "do": "state" }))["closed"] != json!(null) {
+                break;
+            }
         }
+        assert_eq!(client.closed(), 0x107);
     }
-    assert_eq!(client.closed(), 0x107);
     gate.open();
+}
+
+#[test]
+fn trailers_above_the_limits_end_their_stream_alone() {
+    let gate = std::sync::Arc::new(larder_tests::Gate::closed());
+    let held = gate.clone();
+    let papers = Papers::issue();
+    let origin = Origin::start(move |_, reply| {
+        held.wait();
+        reply.ok(&[], "late");
+    });
+    let larder = larder(&papers, &origin);
+    let mut client = H3::bare(larder.face("http3+udp"), &papers);
+    let pseudo = [(":method", "POST"), (":scheme", "https"), (":path", "/"), (":authority", "a")];
+    let long = "x".repeat(70_000);
+    let bytes = [head(&pseudo), frame(0, b"four"), head(&[("x", &long)])].concat();
+    let stream = client.raw(&[Raw::request(bytes)])[0];
+    assert_eq!(client.end(stream).unwrap_err(), 0x10e);
+    gate.open();
+    let stream = client.raw(&[Raw::request(get("/", &[]))])[0];
+    assert_eq!(client.end(stream).unwrap().text(), "late", "the connection goes on");
 }

@@ -149,6 +149,37 @@ fn connections_and_memory_stay_through_upgrades() {
     assert_eq!(origin.count(), 2);
 }
 
+/// Libraries of functions, longer than a message between the processes, and the places of Redis's
+/// databases; users are those of the new process's configuration.
+#[test]
+fn functions_and_databases_stay_through_upgrades() {
+    let origin = fresh();
+    let mut line = Line::start("", "", &origin);
+    let mut redis = larder_tests::Resp::tcp(line.larder.face("redis"));
+    let padding = "x".repeat(100_000);
+    let code = format!(
+        "#!lua name=long\n-- {padding}\nredis.register_function{{function_name='f', \
+         description='of f', flags={{'no-writes'}}, callback=function() return 'here' end}}"
+    );
+    assert_eq!(redis.ask(&["FUNCTION", "LOAD", &code]).text(), "long");
+    for words in ["SET a zero", "SWAPDB 0 5", "SWAPDB 5 2", "ACL SETUSER ann on nopass +@all ~*"] {
+        assert_eq!(redis.say(words), "OK");
+    }
+    let mut ann = larder_tests::Resp::tcp(line.larder.face("redis"));
+    assert_eq!(ann.say("AUTH ann x"), "OK");
+    for _ in 0..2 {
+        line.upgrade_whole();
+        assert_eq!(redis.say("FCALL_RO f 0"), "here");
+        let mut other = larder_tests::Resp::tcp(line.larder.face("redis"));
+        assert_eq!(other.say("FCALL f 0"), "here");
+        assert_eq!(other.say("SELECT 2"), "OK");
+        assert_eq!(other.say("GET a"), "zero");
+    }
+    wait_until("the connection of a user that is gone to end", || {
+        ann.send(larder_tests::redis::command(&["PING"])).maybe().is_none()
+    });
+}
+
 #[test]
 fn requests_under_way_come_to_their_end() {
     let gate = Gate::closed();
@@ -386,20 +417,21 @@ fn memory_stays_behind_where_it_is_private_or_another_is_wanted() {
     assert_eq!(origin.count_of("/other"), 2);
 }
 
+/// A new process that ends when it has the memory.
+const RUNAWAY: &str = "#!/usr/bin/env python3\nimport socket\ns = socket.socket(fileno=0)\n\
+     s.send(b'{\"kind\":\"hello\",\"protocol\":1}')\n\
+     while b'\"all\"' not in s.recv(65536): pass\n\
+     s.send(b'{\"kind\":\"ready\"}')\n\
+     s.recv(65536)\n\
+     s.send(b'{\"kind\":\"listening\"}')\n\
+     s.recv(65536)\n";
+
 /// A new process that ends with the memory once left the old one with a 64th of it.
 #[test]
 fn memory_that_a_program_took_along_is_used_again() {
     let origin = fresh();
     let mut line = Line::start("memory = \"64MiB\"", "", &origin);
-    let program = line.script(
-        "#!/usr/bin/env python3\nimport socket\ns = socket.socket(fileno=0)\n\
-         s.send(b'{\"kind\":\"hello\",\"protocol\":1}')\n\
-         while b'\"all\"' not in s.recv(65536): pass\n\
-         s.send(b'{\"kind\":\"ready\"}')\n\
-         s.recv(65536)\n\
-         s.send(b'{\"kind\":\"listening\"}')\n\
-         s.recv(65536)\n",
-    );
+    let program = line.script(RUNAWAY);
     let said = line.upgrade(&["--program", program.to_str().unwrap()]).unwrap_err();
     assert!(said.contains("has ended"), "{said}");
     let mut memcached = connect(line.larder.face("memcached"));
@@ -414,6 +446,23 @@ fn memory_that_a_program_took_along_is_used_again() {
     let mut memcached = connect(line.larder.face("memcached"));
     let answer = talk(&mut memcached, b"get key0 key15000\r\n", b"END\r\n");
     assert_eq!(answer.split(|byte| *byte == b'\n').count(), 6, "both are there after it");
+}
+
+/// The disk that a new process gave back hears of no purge until a restart, so it is emptied: a
+/// page that was purged meanwhile once came back.
+#[test]
+fn a_disk_that_nobody_took_is_emptied() {
+    let origin = fresh();
+    let disk = "[disk]\npath = \"@DIR@/disk\"\nsize = \"64MiB\"\n";
+    let mut line = Line::start("", disk, &origin);
+    let program = line.script(RUNAWAY);
+    let superblock = line.larder.dir().join("disk/superblock");
+    wait_until("the disk to be open", || superblock.exists());
+    line.upgrade(&["--program", program.to_str().unwrap()]).unwrap_err();
+    wait_until("the disk to be emptied", || {
+        line.larder.stderr().contains("is empty, and not used")
+    });
+    assert!(!superblock.exists());
 }
 
 /// Clients of such an address once waited for ever: the new process had its socket, and nobody

@@ -13,7 +13,7 @@
 //! | OBJECT FREQ | Larder evicts by it, the Redis beside it does not |
 //! | the cursor of SCAN, and what one step shows | each server's own; a walk in one step is compared |
 //! | COMMAND without more, and COUNT | Redis has more commands; a test of its own compares what both have |
-//! | SWAPDB | Larder has none: databases are places in the store |
+//! | SWAPDB | `databases.rs` compares it |
 //! | a SET that expires at once | Redis counts it until somebody looks |
 //! | LCS of two long strings | both refuse, each names its own limit |
 //! | scripts | Larder says which it knows |

@@ -130,7 +130,7 @@ fn options_and_errors_are_those_of_redis() {
         };
         restore("s", "0", &payload, "");
         restore("s", "0", &list, "REPLACE");
-        restore("t", "5000", &payload, "");
+        restore("t", "5000400", &payload, "");
         restore("t", "1", &payload, "ABSTTL REPLACE");
         restore("u", "99999999999999", &list, "ABSTTL IDLETIME 5");
         restore("v", "0", &list, "FREQ 5");

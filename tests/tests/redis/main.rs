@@ -1,14 +1,17 @@
 //! The Redis face: every suite that speaks RESP.
 //! One executable: a suite is a module, `cargo test --test redis SUITE::` runs one.
 
+mod acl;
 mod answers;
 mod blocking;
 mod clients;
 mod collection_steps;
 mod collections;
 mod connections;
+mod databases;
 mod differential;
 mod dump;
+mod functions;
 mod pipelines;
 mod places;
 mod pubsub;

@@ -17,8 +17,8 @@ use larder_server::settings::{
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, disk, error_pages, family, https, identity, lifetimes,
-    objects,
+    TOKEN_BYTES, acme, admin, app, bounded, dictionary, disk, error_pages, family, https, identity,
+    lifetimes, objects,
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},
@@ -64,7 +64,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     }
     acme::acme(root, directory, &sites, &http.listen, https.as_mut(), report);
     let publish = publish::publish(root, memcached.as_ref(), redis.as_ref(), report);
-    let peers = family::peers(root, directory, &sites, report);
+    let family = family::family(root, directory, &sites, report);
     let settings = Settings {
         memory,
         identity: identity::identity(root, report),
@@ -84,9 +84,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         admin: admin::admin(root, directory, report),
         disk: disk::disk(root, directory),
         remote,
-        peers,
-        icp: family::icp(root, report),
-        htcp: family::htcp(root, directory, report),
+        family,
         tracing: tracing::tracing(root, report),
     };
     objects::look_at_shares(&settings, report);
@@ -206,6 +204,8 @@ fn site(
         action.fill_from(&policy::action(preset));
     }
     let mut defaults = action.over(&policy::of_the_table());
+    let dictionary = dictionary::dictionary(root, values, &defaults, report);
+    defaults.cache.dictionary = dictionary.is_some();
     defaults.max_object = defaults.max_object.min(memory / 4);
     let mut rules = Vec::new();
     let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
@@ -233,6 +233,7 @@ fn site(
         remote: values.get("remote")?,
         client_auth: https::client_auth(root, values, directory, report),
         error_pages: pages,
+        dictionary,
         defaults: Arc::new(defaults),
         rules,
     })

@@ -12,6 +12,7 @@ mod admin;
 pub(crate) mod app;
 pub(crate) mod bounded;
 mod build;
+mod dictionary;
 mod disk;
 mod error_pages;
 mod family;

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use larder_server::settings::{
-    HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share,
+    AclFile, HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share,
     UpgradeSettings, Users, WireProtocol,
 };
 
@@ -180,6 +180,7 @@ fn redis_of(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         subscriber_buffer: values.get("subscriber_buffer")?,
         password: password(values, directory, report),
         users: users_of(values, "users_file", directory, report),
+        acl: acl(values, directory, report),
         protected: values.get("protected")?,
         shutdown: values.get("shutdown")?,
         share_memcached: values.get("share_memcached")?,
@@ -236,6 +237,38 @@ fn users_of(values: &Values, name: &str, directory: &Path, report: &mut Report) 
             None
         }
     }
+}
+
+/// The file of users with rules.
+fn acl(values: &Values, directory: &Path, report: &mut Report) -> Option<AclFile> {
+    let path = file(values, "acl_file", directory)?;
+    for other in ["password_file", "users_file"].into_iter().filter(|name| values.is_set(name)) {
+        let message = format!("`acl_file` has all users, and `{other}` would have others");
+        let problem = Problem::new(values.location(other), message);
+        report.error(problem.fix("take one of them out; a line of a user is `user NAME on #HASH`"));
+    }
+    match acl_of(&path) {
+        Ok((file, readable)) => {
+            readable_by_all(values, "acl_file", &path, readable, report);
+            Some(file)
+        }
+        Err(reason) => {
+            let problem = Problem::new(values.location("acl_file"), reason);
+            report.error(problem.fix("a line is `user NAME RULE ...`, as ACL LIST shows it"));
+            None
+        }
+    }
+}
+
+/// A file of users with rules, and whether everybody may read it. The error says all.
+pub(crate) fn acl_of(path: &Path) -> Result<(AclFile, bool), String> {
+    let (text, mode) = bounded::read(path, AclFile::BYTES)
+        .map_err(|reason| format!("cannot use {}: {reason}", path.display()))?;
+    // The end of Redis's message is about a running server.
+    let parsed = AclFile::parse(path.to_owned(), &text).map_err(|mistakes| {
+        mistakes.split(" WARNING: ACL errors").next().unwrap_or_default().trim_end().to_owned()
+    })?;
+    Ok((parsed, mode & 0o004 != 0))
 }
 
 fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Secret> {

@@ -29,7 +29,7 @@ use objects::{FACE_TLS, MEMCACHED, REDIS};
 use origin::{HEALTH, ORIGIN};
 use publish::PUBLISH;
 use remote::REMOTE;
-use site::{DEBUG, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
+use site::{DEBUG, DICTIONARY, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
 
 /// A table of the configuration file.
@@ -85,6 +85,8 @@ pub(crate) enum Section {
     Purge,
     /// `[site.debug]`
     Debug,
+    /// `dictionary = { .. }` of a site.
+    Dictionary,
     /// `[[site.rule]]`
     Rule,
     /// `refresh = { .. }` of a site or rule.
@@ -95,7 +97,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 27] = [
+    pub(crate) const DOCUMENTED: [Section; 28] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -108,6 +110,7 @@ impl Section {
         Section::Health,
         Section::Purge,
         Section::Debug,
+        Section::Dictionary,
         Section::Rule,
         Section::Refresh,
         Section::App,
@@ -153,6 +156,7 @@ impl Section {
             Section::Health => "[[site]] origin.health",
             Section::Purge => "[[site]] purge",
             Section::Debug => "[[site]] debug",
+            Section::Dictionary => "[[site]] dictionary",
             Section::Rule => "[[site.rule]]",
             Section::Refresh => "refresh",
             Section::Preset => "a preset",
@@ -187,6 +191,7 @@ impl Section {
             Section::Health => (HEALTH, &[]),
             Section::Purge => (PURGE, &[]),
             Section::Debug => (DEBUG, &[]),
+            Section::Dictionary => (DICTIONARY, &[]),
             Section::Rule => (RULE, POLICY),
             Section::Refresh => (REFRESH, &[]),
             Section::Preset => (PRESET, POLICY),

@@ -95,6 +95,13 @@ impl Codings {
     pub const DEFLATE: Self = Self(8);
     /// Not a coding: the identity is refused (`identity;q=0`, or `*;q=0` without identity).
     const NO_IDENTITY: u8 = 16;
+    /// `dcb`: brotli with a dictionary that the request names (RFC 9842 4).
+    pub const DCB: Self = Self(32);
+    /// `dcz`: zstd with a dictionary that the request names (RFC 9842 5).
+    pub const DCZ: Self = Self(64);
+    /// Codings that need a dictionary. Only what this cache compresses itself is in one: they are
+    /// in no normal form, and no origin is told of them.
+    const WITH_DICTIONARY: [(Self, &'static str); 2] = [(Self::DCB, "dcb"), (Self::DCZ, "dcz")];
     const NAMES: [(Self, &'static str); 4] =
         [(Self::BR, "br"), (Self::DEFLATE, "deflate"), (Self::GZIP, "gzip"), (Self::ZSTD, "zstd")];
 
@@ -118,7 +125,10 @@ impl Codings {
                     identity = Some(q > 0 && identity != Some(false));
                     continue;
                 }
-                None => continue,
+                None => match Self::with_dictionary(name) {
+                    Some(coding) => coding.0,
+                    None => continue,
+                },
             };
             if q > 0 {
                 accepted |= bit;
@@ -127,7 +137,8 @@ impl Codings {
             }
         }
         let all = Self::NAMES.iter().fold(0, |set, (coding, _)| set | coding.0);
-        let mut set = if star == Some(true) { all } else { accepted };
+        // A star stands for no coding that needs a dictionary: clients name those.
+        let mut set = if star == Some(true) { all | accepted } else { accepted };
         set &= !refused;
         if identity == Some(false) || (star == Some(false) && identity.is_none()) {
             set |= Self::NO_IDENTITY;
@@ -144,6 +155,18 @@ impl Codings {
             .iter()
             .find(|(_, n)| n.as_bytes().eq_ignore_ascii_case(name))
             .map(|(coding, _)| *coding)
+    }
+
+    /// The coding of that name, in any case, if it is one that needs a dictionary.
+    fn with_dictionary(name: &[u8]) -> Option<Self> {
+        let mut codings = Self::WITH_DICTIONARY.iter();
+        let found = codings.find(|(_, known)| known.as_bytes().eq_ignore_ascii_case(name));
+        found.map(|(coding, _)| *coding)
+    }
+
+    /// Whether a coding with a dictionary is accepted.
+    pub const fn takes_dictionary(self) -> bool {
+        self.0 & (Self::DCB.0 | Self::DCZ.0) != 0
     }
 
     /// Whether every coding of `other` is accepted.
@@ -198,7 +221,8 @@ impl Codings {
         let mut out = String::new();
         let names =
             Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)).map(|(_, name)| *name);
-        let last = match (self.identity(), self.0 & !Self::NO_IDENTITY) {
+        let coded = self.0 & !Self::NO_IDENTITY & !Self::DCB.0 & !Self::DCZ.0;
+        let last = match (self.identity(), coded) {
             (false, _) => Some("identity;q=0"),
             (true, 0) => Some("identity"),
             (true, _) => None,
@@ -361,8 +385,34 @@ mod tests {
         ] {
             let understood = Codings::parse([line.as_bytes()]);
             assert_eq!(understood.field(), expected, "{line}");
-            assert_eq!(Codings::parse([expected.as_bytes()]), understood, "{line}");
+            let told = Codings::parse([expected.as_bytes()]);
+            assert_eq!(told.normalised(), understood.normalised(), "{line}");
         }
+    }
+
+    #[test]
+    fn codings_with_a_dictionary_are_named() {
+        let takes = |line: &str| {
+            let set = Codings::parse([line.as_bytes()]);
+            let both = [set.contains(Codings::DCB), set.contains(Codings::DCZ)];
+            assert_eq!(set.takes_dictionary(), both.contains(&true), "{line}");
+            both
+        };
+        for (line, expected) in [
+            ("gzip, deflate, br, zstd, dcb, dcz", [true, true]),
+            ("DCB;q=0.5", [true, false]),
+            ("dcz, dcb;q=0", [false, true]),
+            ("dcz, dcz;q=0", [false, false]),
+            ("*, dcz", [false, true]),
+            ("*", [false, false]),
+            ("gzip, br", [false, false]),
+            ("", [false, false]),
+        ] {
+            assert_eq!(takes(line), expected, "{line}");
+        }
+        // An answer of an origin in such a coding is of no use to others.
+        let set = Codings::parse([&b"dcz"[..]]);
+        assert!(!set.allows([&b"dcz"[..]].into_iter()));
     }
 
     #[test]

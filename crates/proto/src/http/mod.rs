@@ -5,6 +5,7 @@ pub mod cache_control;
 pub mod chunked;
 pub mod cookie;
 pub mod date;
+pub mod dictionary;
 pub mod etag;
 pub mod fields;
 pub mod forwarded;

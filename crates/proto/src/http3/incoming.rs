@@ -214,7 +214,12 @@ impl Incoming {
             kind::HEADERS if self.phase == Phase::Trailers => {
                 Err(ConnectionError::unexpected("HEADERS behind trailers"))
             }
-            kind::HEADERS if head.length > limits.frame_bytes as u64 => Ok(Some(self.too_large())),
+            kind::HEADERS if head.length > limits.frame_bytes as u64 => {
+                // An answer may be under way: trailers are not answered.
+                let is_head = matches!(self.phase, Phase::Head | Phase::Held);
+                let trailers = Malformed::Trailers;
+                Ok(Some(if is_head { self.too_large() } else { self.malformed(trailers) }))
+            }
             kind::HEADERS if head.length == 0 => {
                 Err(qpack::QpackError::from(crate::hpack::HpackError::Truncated).into())
             }

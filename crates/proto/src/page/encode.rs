@@ -100,6 +100,8 @@ fn write_meta(out: &mut [u8], meta: &Meta) {
         Encoding::Zstd => 3,
         Encoding::Deflate => 4,
         Encoding::Other => 5,
+        Encoding::Dcb => 6,
+        Encoding::Dcz => 7,
     };
     out[13] = u8::from(meta.last_modified.is_some()) | u8::from(meta.partial.is_some()) << 1;
     put(out, 16, &meta.response_time.to_le_bytes());

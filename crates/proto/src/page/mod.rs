@@ -60,6 +60,10 @@ pub enum Encoding {
     Zstd,
     /// `deflate`
     Deflate,
+    /// `dcb`: brotli with a dictionary; of forms alone.
+    Dcb,
+    /// `dcz`: zstd with a dictionary; of forms alone.
+    Dcz,
     /// Another coding, or several.
     Other,
 }

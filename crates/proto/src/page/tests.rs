@@ -50,6 +50,8 @@ fn metas() -> impl Strategy<Value = Meta> {
         Encoding::Zstd,
         Encoding::Deflate,
         Encoding::Other,
+        Encoding::Dcb,
+        Encoding::Dcz,
     ]);
     let numbers = (
         any::<u16>(),
@@ -223,7 +225,7 @@ fn what_a_reader_refuses() {
         (4, 2, Damaged::Unknown),
         (5, 4, Damaged::Unknown),
         (10, 4, Damaged::Unknown),
-        (12, 6, Damaged::Unknown),
+        (12, 8, Damaged::Unknown),
         (13, 4, Damaged::Unknown),
         (13, 2, Damaged::Layout),
         (98, 2, Damaged::Layout),

@@ -190,6 +190,8 @@ fn read_meta(header: &[u8; HEADER_LEN]) -> Result<Meta, Damaged> {
             3 => Encoding::Zstd,
             4 => Encoding::Deflate,
             5 => Encoding::Other,
+            6 => Encoding::Dcb,
+            7 => Encoding::Dcz,
             _ => return Err(Damaged::Unknown),
         },
         partial: (presence & 2 != 0).then(|| Partial {

@@ -16,7 +16,9 @@
 //! | `stream/` | streams as records |
 //! | `rdb/` | values as DUMP writes them |
 //! | `table/` | the table of commands |
+//! | `acl/` | users and their rights |
 
+pub mod acl;
 mod ahead;
 mod args;
 mod big;

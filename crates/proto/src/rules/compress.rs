@@ -2,6 +2,7 @@
 
 use super::{Policy, ResponseFacts, strip};
 use crate::http::cache_control::CacheControl;
+use crate::http::dictionary;
 use crate::http::framing::content_length;
 use crate::page::Encoding;
 
@@ -54,15 +55,38 @@ fn is_text(content_type: &[u8]) -> bool {
         || TYPES.iter().any(|name| is(name))
 }
 
-/// Appends `Vary: Accept-Encoding` to the head of a compressible response that does not say so.
+/// Appends to the head of a compressible response the fields by which its form is chosen that it
+/// does not name in Vary; and to that of a document the place of its site's dictionary (RFC 9842
+/// 3).
 pub(super) fn say_vary(resp: &ResponseFacts<'_>, policy: &Policy, head: &mut Vec<u8>) {
-    let said = || {
-        let mut names = resp.fields.elements("vary");
-        names.any(|name| name.eq_ignore_ascii_case(b"accept-encoding"))
-    };
-    if compressible(resp, policy) && !said() {
-        strip::write_line("Vary", b"Accept-Encoding", head);
+    if !compressible(resp, policy) {
+        return;
     }
+    let said = |name: &str| {
+        let mut names = resp.fields.elements("vary");
+        names.any(|said| said.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let missing: &[u8] = match (said("accept-encoding"), said("available-dictionary")) {
+        (false, false) if policy.dictionary => b"Accept-Encoding, Available-Dictionary",
+        (true, false) if policy.dictionary => b"Available-Dictionary",
+        (false, _) => b"Accept-Encoding",
+        (true, _) => b"",
+    };
+    if !missing.is_empty() {
+        strip::write_line("Vary", missing, head);
+    }
+    let is_document = || resp.fields.get("content-type").is_some_and(is_html);
+    if policy.dictionary && is_document() && !resp.fields.all("link").any(dictionary::is_linked) {
+        strip::write_line("Link", dictionary::LINK.as_bytes(), head);
+    }
+}
+
+/// Whether content of this type is a document: dictionaries are made of documents, for documents.
+pub fn is_html(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    ["text/html", "application/xhtml+xml"]
+        .iter()
+        .any(|name| essence.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// Names of codings in Content-Encoding, and in the entity tags of forms.
@@ -71,6 +95,8 @@ pub fn name(encoding: Encoding) -> Option<&'static str> {
         Encoding::Gzip => Some("gzip"),
         Encoding::Br => Some("br"),
         Encoding::Zstd => Some("zstd"),
+        Encoding::Dcb => Some("dcb"),
+        Encoding::Dcz => Some("dcz"),
         _ => None,
     }
 }
@@ -138,11 +164,36 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_sites_with_a_dictionary_name_it() {
+        let policy = Policy { compress: vec![Codings::BR], dictionary: true, ..Policy::default() };
+        let added = |list: &[(&str, &str)], policy: &Policy| {
+            let mut head = Vec::new();
+            say_vary(&response(200, &fields(list)), policy, &mut head);
+            String::from_utf8(head).expect("ASCII")
+        };
+        let link = format!("Link: {}\r\n", dictionary::LINK);
+        let html = ("Content-Type", "text/html; charset=utf-8");
+        let both = "Vary: Accept-Encoding, Available-Dictionary\r\n";
+        assert_eq!(added(&[html], &policy), format!("{both}{link}"));
+        let css = ("Content-Type", "text/css");
+        assert_eq!(added(&[css], &policy), both);
+        let one = [html, ("Vary", "Cookie, accept-encoding"), ("Link", dictionary::LINK)];
+        assert_eq!(added(&one, &policy), "Vary: Available-Dictionary\r\n");
+        let all = [css, ("Vary", "Accept-Encoding"), ("Vary", "available-dictionary")];
+        assert_eq!(added(&all, &policy), "");
+        assert_eq!(added(&[("Content-Type", "image/png")], &policy), "");
+        let without = Policy { dictionary: false, ..policy.clone() };
+        assert_eq!(added(&[html], &without), "Vary: Accept-Encoding\r\n");
+    }
+
+    #[test]
     fn accept_encoding_selects_nothing_where_pages_are_compressed_here() {
         let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };
         let list = fields(&[("Vary", "Accept-Encoding, Accept-Language")]);
         let names = |policy| vary::selecting(crate::http::Fields::new(&list), policy);
         assert_eq!(names(&policy), vary::Vary::Names(vec!["accept-language".into()]));
+        let also = fields(&[("Vary", "Accept-Encoding, Available-Dictionary, Dictionary-ID")]);
+        assert_eq!(vary::selecting(crate::http::Fields::new(&also), &policy), vary::Vary::None);
         let both = vec!["accept-encoding".into(), "accept-language".into()];
         assert_eq!(names(&Policy::default()), vary::Vary::Names(both));
     }

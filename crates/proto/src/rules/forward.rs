@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | of the connection ([`strip::is_hop_by_hop`], named by Connection) | dropped | dropped |
 //! | Accept-Encoding | as understood ([`Codings::field`]) | as it is |
+//! | Available-Dictionary, Dictionary-ID | dropped where pages are compressed here | as they are |
 //! | Cookie | those that count, in the key's form ([`cookie::write`]) | as it is |
 //! | names with other characters than letters, digits and dashes | dropped, unless in the key | as it is |
 //! | those of [`overrides::TABLE`] | dropped, unless in the key | as it is |
@@ -25,7 +26,7 @@ use super::{Conditions, strip};
 use crate::http::cookie::{self, Cookie};
 use crate::http::forwarded::{self, Hop};
 use crate::http::overrides::{is_override, is_plain, same};
-use crate::http::{Codings, Fields, Scheme};
+use crate::http::{Codings, Fields, Scheme, dictionary};
 
 /// How the answer is to be used, which decides what goes with the request.
 #[derive(Clone, Debug)]
@@ -222,6 +223,7 @@ fn goes_on(name: &str, received: &Received<'_>, site: &Site<'_>, mode: &Mode<'_>
         && !["accept-encoding", "cookie"].iter().any(|n| name.eq_ignore_ascii_case(n))
         && !site.key_fields.iter().any(|field| name.eq_ignore_ascii_case(&field.name))
         && (site.client_cache_control || !cache)
+        && !(site.compresses && dictionary::is_request_field(name))
 }
 
 /// Fields that are written anew, or that the origin's driver writes, in any spelling. `Proxy` would

@@ -110,6 +110,8 @@ pub struct Policy {
     /// Codings in which stored pages are kept too, the preferred one first; empty: none. The origin
     /// is then asked for uncoded content.
     pub compress: Vec<Codings>,
+    /// Pages are compressed with dictionaries too (RFC 9842). Default: no.
+    pub dictionary: bool,
     /// Pages that are put together of parts. Default: those that say so.
     pub esi: Esi,
 }
@@ -137,6 +139,7 @@ impl Default for Policy {
             vary_cookies: Vec::new(),
             unframed: Unframed::default(),
             compress: Vec::new(),
+            dictionary: false,
             esi: Esi::default(),
         }
     }

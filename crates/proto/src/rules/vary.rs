@@ -4,7 +4,7 @@
 use super::{Policy, RequestView};
 use crate::http::accept::{is_coding, write_languages};
 use crate::http::fields::is_token;
-use crate::http::{Codings, Elements, Fields, cookie, overrides};
+use crate::http::{Codings, Elements, Fields, cookie, dictionary, overrides};
 
 /// A response that names more selecting fields than this counts as `*`: it would never be found
 /// again.
@@ -51,12 +51,12 @@ pub fn names(response: Fields<'_>) -> Vary {
 }
 
 /// [`names`] that select among stored responses under a policy. Where this cache compresses pages
-/// itself the origin is asked for uncoded content by everybody, so Accept-Encoding selects nothing
-/// among the uncoded ones.
+/// itself the origin is asked for uncoded content by everybody, and without the client's
+/// dictionary: Accept-Encoding and Available-Dictionary select nothing among the uncoded ones.
 pub fn selecting(response: Fields<'_>, policy: &Policy) -> Vary {
     match names(response) {
         Vary::Names(mut names) if !policy.compress.is_empty() && !is_coded(response) => {
-            names.retain(|name| name != ENCODING);
+            names.retain(|name| name != ENCODING && !dictionary::is_request_field(name));
             if names.is_empty() { Vary::None } else { Vary::Names(names) }
         }
         names => names,

@@ -197,6 +197,8 @@ fn encoding(encoding: Encoding) -> &'static str {
         Encoding::Br => "br",
         Encoding::Zstd => "zstd",
         Encoding::Deflate => "deflate",
+        Encoding::Dcb => "dcb",
+        Encoding::Dcz => "dcz",
         Encoding::Other => "other",
     }
 }

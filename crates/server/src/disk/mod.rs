@@ -285,6 +285,31 @@ impl Tier {
         }
     }
 
+    /// A disk that was given up for another process, which has ended: it is not used until a
+    /// restart, and hears of no purge until then, so it is emptied.
+    pub(crate) fn forsake(&self) {
+        if !self.ending.load(Ordering::SeqCst) {
+            return;
+        }
+        let path = &self.settings.path;
+        let mut emptied = Ok(());
+        for _ in 0..CLOSE {
+            emptied = Directory::take(path).and_then(|files| larder_disk::empty(&files));
+            if emptied.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let path = path.display();
+        match emptied {
+            Ok(()) => eprintln!("larder: the disk {path} is empty, and not used until a restart"),
+            Err(error) => eprintln!(
+                "larder: error: the disk {path} cannot be emptied, and must be before a restart: \
+                 what is purged from now on is still there: {error}"
+            ),
+        }
+    }
+
     /// Ends the tier: what is hot in memory is written within `patience`, and all segments are
     /// sealed. A device that does not answer is not waited for.
     pub(crate) fn end(&self, patience: Duration) {

@@ -13,7 +13,7 @@ use larder_proto::{
         update::{split_head, with_fields},
     },
 };
-use larder_store::PutError;
+use larder_store::{If, PutError};
 use tokio::time::timeout;
 
 use crate::{
@@ -179,10 +179,10 @@ impl Lookup<'_> {
         fill.copy(page.body_len, |at| &body[at as usize..]).await?;
         fill.finish()?;
         // Memory may have got a newer page meanwhile, by a request that did not wait.
-        if self.pages.store.peek(PAGES, &draft.key, self.pages.clock.now()).is_some() {
-            return Ok(false);
+        match writer.commit(fill, &self.lead.flight, If::Absent) {
+            Err(PutError::Exists) => Ok(false),
+            committed => Ok(committed? != Committed::Purged),
         }
-        Ok(writer.commit(fill, &self.lead.flight)? != Committed::Purged)
     }
 }
 

@@ -177,6 +177,11 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
         if facts.status == 206 || (facts.status == 416 && !ranged) {
             return slice::first(job, response, &facts).await;
         }
+        if facts.status == 416 && keep.with_request(|head| slice::asks_for_more(&head.fields)) {
+            // The slice says nothing about what the client asked for.
+            job.lead.flight.land(Landing::LookAgain(Again::Unsliced));
+            return job.tell(FetchResult::LookAgain(Again::Unsliced));
+        }
     }
     let verdict = match &job.keep {
         None => Verdict::PassOn(None),

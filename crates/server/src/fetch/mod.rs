@@ -4,6 +4,7 @@
 //! A fetch knows no connection. The futures here end when the result is there; a requester that
 //! leaves drops them.
 
+mod behind;
 mod complete;
 mod disk;
 mod job;
@@ -13,6 +14,7 @@ mod peers;
 mod remote;
 mod reply;
 mod slice;
+mod spill;
 mod store;
 mod target;
 mod template;

@@ -19,7 +19,7 @@ use larder_proto::{
     page::{Kind, Meta, PageFlags, PageView, Verify, view},
     rules::current_age,
 };
-use larder_store::PutError;
+use larder_store::{Entry, If, PutError};
 use tokio::time::timeout;
 
 use crate::{
@@ -329,7 +329,7 @@ impl Lookup<'_> {
         let expires = meta.response_time + 1000 * useful;
         let draft = PageDraft::copy_of(page, meta, &self.keep.site, expires);
         let written = self.write(&draft, page.body_len, body).await;
-        if written.is_err() {
+        if written.is_err_and(|why| !matches!(why, PutError::Exists | PutError::NotFound)) {
             self.pages.counters.store_refused.one();
         }
         written.is_ok()
@@ -345,10 +345,29 @@ impl Lookup<'_> {
         let mut fill = writer.begin(draft, &self.lead.flight)?;
         fill.copy(length, body).await?;
         fill.finish()?;
-        let committed = writer.commit(fill, &self.lead.flight);
+        let there = self.pages.store.peek(PAGES, &draft.key, self.pages.clock.now());
+        let condition = match &there {
+            None => If::Absent,
+            Some(entry) if is_later(entry, &draft.meta) => return Err(PutError::Exists),
+            Some(entry) => If::Version(entry.version()),
+        };
+        let committed = writer.commit(fill, &self.lead.flight, condition);
         self.pages.shared.replaced_on_disk(&draft.key);
         committed.map(|_| ())
     }
+}
+
+/// Whether memory has got a later page than this meanwhile, by a request that did not wait.
+fn is_later(entry: &Entry<'_>, than: &Meta) -> bool {
+    let Ok(PageView { meta, .. }) = view(entry.head(), entry.len(), Verify::Layout) else {
+        return false;
+    };
+    meta.kind == Kind::Page && meta.response_time > than.response_time + lag(&meta)
+}
+
+/// The known lag of a server's clock, and with it a record's time, may change.
+fn lag(meta: &Meta) -> Ms {
+    if meta.flags.any(PageFlags::COPY) { 1000 } else { 0 }
 }
 
 /// Whether a record says more than what is held. The very same record does where that is a copy: it
@@ -357,9 +376,7 @@ fn newer(meta: &Meta, held: &StoredPage) -> bool {
     if soft_purged(held) {
         return false;
     }
-    // The known lag of a server's clock, and with it a record's time, may change.
-    let slack = if held.meta.flags.any(PageFlags::COPY) { 1000 } else { 0 };
-    meta.response_time + slack > held.meta.response_time
+    meta.response_time + lag(&held.meta) > held.meta.response_time
 }
 
 /// Whether what is held was softly purged here, be it by its marker.

@@ -89,7 +89,7 @@ impl Wanted {
 
     /// The part that it is of a page of so many bytes.
     fn part(self, total: u64) -> Partial {
-        let last = (self.first() + self.size).min(total).saturating_sub(1);
+        let last = self.first().saturating_add(self.size).min(total).saturating_sub(1);
         Partial { first: self.first(), last, total }
     }
 }
@@ -405,6 +405,13 @@ fn remember_whole(pages: &Pages, keep: &Keep) {
 fn is_known_whole(request: &Request<'_, '_>, page: &[u8]) -> bool {
     let pages = request.pages;
     pages.store.get(SLICES, &whole_key(page), request.now()).is_some()
+}
+
+/// Whether a request may be answered with other bytes than those of its first range: with the
+/// whole, where If-Range does not hold (RFC 9110 section 13.1.5), or with another range.
+pub(super) fn asks_for_more(fields: &Fields<'_>) -> bool {
+    fields.all(IF_RANGE.as_str()).next().is_some()
+        || fields.all(RANGE.as_str()).any(|value| value.contains(&b','))
 }
 
 /// Has a fetch ask for a slice.

@@ -3,7 +3,7 @@
 //! The head is written first, so that followers can be told at once; the body as it comes. Only at
 //! the complete end does the page become visible. A body that breaks off leaves nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use larder_proto::{
@@ -14,42 +14,29 @@ use larder_proto::{
         update::{Freshened, with_fields},
     },
 };
-use larder_store::PutError;
-use tokio::sync::mpsc::{
-    self,
-    error::{SendTimeoutError, TrySendError},
-};
+use larder_store::{If, PutError};
 
 use crate::{
     fetch::{
-        FetchResult, Source,
+        FetchResult, Source, behind,
         complete::{self, Extent},
         disk,
         job::{self, Job, Keep, Purpose, Unstored},
-        remote, target,
+        remote,
+        spill::spill,
+        target,
         target::Destination,
     },
-    origin::{LONGEST_PIECE, Response},
+    origin::Response,
     page::{
         answer::Answer,
-        coding::Effort,
-        flight::{Again, Landing, Streaming, Tail},
+        flight::{Again, Landing, Streaming},
         head,
-        lookup::PAGES,
-        packed,
         variant::Marker,
         writer::{Committed, PageDraft, PageFill},
     },
-    room::Holding,
     settings::phrase,
 };
-
-/// Memory of a body that no longer goes through the store: of a piece in the readers' channels, one
-/// that waits for them, and one that hyper has read.
-const PIECES: u64 = 3 * LONGEST_PIECE as u64;
-/// How long one of several readers may hold up the others once the body no longer goes through the
-/// store.
-const SPILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Stores a response and lets everybody follow. One that cannot be stored goes to its client alone;
 /// a part that cannot complete what is stored goes to nobody.
@@ -205,8 +192,14 @@ impl NewPage {
             let reply = job.reply(Arc::new(own), Source::Follow(follower), &response);
             job.tell(FetchResult::Response(Box::new(reply)));
         }
-        job.pages.shared.flights.alias(&job.lead.flight, &draft.key);
-        job.lead.flight.land(Landing::Streaming(streaming.clone()));
+        let flight = &job.lead.flight;
+        job.pages.shared.flights.alias(flight, &draft.key);
+        flight.land(if flight.is_purged() {
+            // Those who wait may have come after the purge.
+            Landing::LookAgain(Again::Changed)
+        } else {
+            Landing::Streaming(streaming.clone())
+        });
         let exact = draft.length.filter(|_| draft.meta.partial.is_some() || self.before > 0);
         let _guard = SpillGuard(streaming.clone());
         let filling =
@@ -277,36 +270,34 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
 /// or may be half a page.
 /// False: it is not there.
 fn commit(job: &Job, draft: &PageDraft, fill: PageFill) -> bool {
+    !matches!(commit_if(job, draft, fill, If::Always), Ok(Committed::Purged) | Err(_))
+}
+
+/// The same if the condition holds.
+fn commit_if(
+    job: &Job,
+    draft: &PageDraft,
+    fill: PageFill,
+    condition: If<'_, '_>,
+) -> Result<Committed, PutError> {
     let counters = &job.pages.counters;
-    let committed = job.pages.writer().commit(fill, &job.lead.flight);
+    let committed = job.pages.writer().commit(fill, &job.lead.flight, condition);
     // After the commit: from now on the page before it cannot leave memory for the disk any more.
     job.pages.shared.replaced_on_disk(&draft.key);
     match committed {
         Ok(Committed::Purged) => {}
-        Ok(Committed::Stale) => counters.stored.one(),
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
             disk::keep(job, &draft.key);
-            pack(job, draft);
+            behind::begin(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, &draft.key, version);
             }
         }
+        Err(PutError::Exists | PutError::NotFound) => {}
         Err(_) => counters.store_refused.one(),
     }
-    !matches!(committed, Ok(Committed::Purged) | Err(_))
-}
-
-/// Has a page packed that is kept in one coding alone.
-fn pack(job: &Job, draft: &PageDraft) {
-    let (pages, policy) = (&job.pages, &job.policy);
-    let flags = draft.meta.flags;
-    let waits = flags.any(PageFlags::COMPRESSIBLE) && !flags.any(PageFlags::PACKED);
-    if policy.one_form && waits && !policy.cache.compress.is_empty() {
-        let goal = packed::goal(&policy.cache.compress);
-        let compressor = &pages.shared.compressor;
-        compressor.want(pages.store, pages.clock, &draft.key, goal, Effort::Good);
-    }
+    committed
 }
 
 /// Why a fill ended without a page.
@@ -384,71 +375,6 @@ impl Filling<'_> {
     }
 }
 
-/// The store takes no more: who follows gets the rest directly, at the pace of the slowest.
-/// Readers are cut off where there is no room for the pieces that wait for them.
-async fn spill(
-    job: &Job,
-    fill: PageFill,
-    streaming: &Streaming,
-    first: Bytes,
-    mut response: Response,
-) {
-    let mut tails = streaming.spill();
-    drop(fill);
-    let mut holding = Holding::new(&job.pages.shared.room);
-    let holder = holding.holder().clone();
-    if !holding.wait_for(PIECES).await {
-        return;
-    }
-    let sends = async {
-        let mut next = Ok(Some(first));
-        while let Ok(Some(data)) = next {
-            holder.moves(job.pages.clock.now());
-            send_all(job, &mut tails, || Tail::Data(data.clone())).await;
-            if tails.is_empty() {
-                return;
-            }
-            next = response.body.chunk().await;
-        }
-        if next.is_ok() {
-            let trailers = response.body.trailers();
-            send_all(job, &mut tails, || Tail::End(trailers.clone())).await;
-        }
-    };
-    tokio::select! {
-        () = sends => {}
-        () = holder.killed() => {}
-    }
-}
-
-/// Waits [`SPILL_PATIENCE`] for a reader that is one of several: then it is cut off, so that one
-/// that stands still does not hold up the others. One that is alone may stand still, if few of its
-/// address do.
-async fn send_all(job: &Job, tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
-    let several = tails.len() > 1;
-    let mut kept = Vec::with_capacity(tails.len());
-    for tail in tails.drain(..) {
-        let sent = match tail.try_send(piece()) {
-            Ok(()) => true,
-            Err(TrySendError::Closed(_)) => false,
-            Err(TrySendError::Full(piece)) => {
-                match (tail.send_timeout(piece, SPILL_PATIENCE).await, several) {
-                    (Ok(()), _) => true,
-                    (Err(SendTimeoutError::Timeout(piece)), false) => {
-                        let stall = job.pages.shared.stalls.enter(job.address);
-                        stall.is_some() && tail.send(piece).await.is_ok()
-                    }
-                    (Err(_), _) => false,
-                }
-            }
-        };
-        if sent {
-            kept.push(tail);
-        }
-    }
-    *tails = kept;
-}
-
 /// The stored page under a new head. Its body is copied, in steps, so that other requests are
 /// served meanwhile.
 pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
@@ -470,12 +396,11 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     fill.copy(page.body_len, |at| held.entry.chunk_at(page.body_at as u64 + at)).await.ok()?;
     fill.finish().ok()?;
     // Another fetch may have brought a newer page meanwhile: this body is not to take its place.
-    let still = job.pages.store.peek(PAGES, &draft.key, job.pages.clock.now());
-    if still.is_none_or(|entry| entry.version() != held.entry.version()) {
-        return None;
+    let condition = If::Version(held.entry.version());
+    match commit_if(job, &draft, fill, condition) {
+        Err(PutError::Exists | PutError::NotFound) => None,
+        _ => Some(()),
     }
-    let _counted = commit(job, &draft, fill);
-    Some(())
 }
 
 /// The same window as of a new response with these facts.

@@ -19,7 +19,7 @@ use crate::access_log::{Hierarchy, ResultCode};
 use crate::page::head::field;
 use crate::{
     http::{
-        esi,
+        dictionary, esi,
         exchange::Exchange,
         log::logged_status,
         packed,
@@ -137,6 +137,12 @@ fn form(
     }
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
     let accepted = Codings::parse(request.head.fields.all("accept-encoding"));
+    if accepted.takes_dictionary() {
+        let form = dictionary::form(exchange, held, &page, policy, accepted);
+        if form.is_some() {
+            return form;
+        }
+    }
     let (store, clock) = (request.pages.store, request.pages.clock);
     let now = clock.at(request.since);
     let want = |encoding, effort| {
@@ -150,8 +156,7 @@ fn form(
             } else if effort == Effort::Good && request.pages.samples_form() {
                 want(encoding, Effort::Best);
             }
-            let flags = held.meta.flags.with(PageFlags::HAS_LENGTH);
-            Some((entry, Meta { flags, ..held.meta }))
+            Some((entry, forms::meta(&held.meta)))
         }
         FormLookup::Missing(encoding) => {
             want(encoding, Effort::Good);
@@ -163,7 +168,7 @@ fn form(
 
 /// [`entry`] of what is sent: the page, or a form of it.
 #[allow(clippy::result_large_err)]
-fn compose(
+pub(super) fn compose(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
     held: StoredPage,

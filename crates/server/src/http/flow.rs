@@ -25,7 +25,7 @@ use crate::{
     clock::Ms,
     fetch::{self, FetchResult, Plan, Source},
     http::{
-        admittance, challenge, debug, deliver,
+        admittance, challenge, debug, deliver, dictionary,
         esi::{self, Page},
         exchange::{Active, Exchange},
         file, hints,
@@ -137,10 +137,14 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             }
         }
         Step::Refuse(refusal) => Now::Answered { keep: refuse::refusal(exchange, out, &refusal) },
-        Step::Fetch(plan) => match file::answer(exchange, out, &route, now) {
-            Some(keep) => Now::Answered { keep },
-            None => Now::later(Ok(route), Some(plan)),
-        },
+        Step::Fetch(mut plan) => {
+            let answered = dictionary::answer(exchange, out, &route, &mut plan)
+                .or_else(|| file::answer(exchange, out, &route, now));
+            match answered {
+                Some(keep) => Now::Answered { keep },
+                None => Now::later(Ok(route), Some(plan)),
+            }
+        }
     }
 }
 
@@ -350,6 +354,12 @@ fn look_again(
                 fetch::refresh(request, route);
             }
             Looked::Answered(finish(exchange, &delivered))
+        }
+        Err(held)
+            if held.meta.flags.any(PageFlags::SLICED) && request.only_if_cached(&route.policy) =>
+        {
+            // Slices that are missing would be fetched.
+            Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
         Err(held) if held.meta.flags.any(PageFlags::OTHER_BYTES) => {
             if served.refresh {

@@ -4,7 +4,7 @@
 //! HTTP/3, `streams` what these two share; `flow` is a request's life; `deliver` (from the store),
 //! `file` (a file of this machine) and `reply` (as it streams by) send the page that was looked up
 //! or fetched, `esi` pages that are put together of parts, `slices` and `packed` those that are
-//! kept in slices or in one coding alone; `wire` owns the bytes.
+//! kept in slices or in one coding alone, `dictionary` forms that need one; `wire` owns the bytes.
 
 mod admittance;
 mod adopt;
@@ -13,6 +13,7 @@ mod challenge;
 mod conn;
 mod debug;
 mod deliver;
+mod dictionary;
 mod esi;
 mod exchange;
 mod file;

@@ -18,6 +18,7 @@ use tokio::{
 
 use super::{
     deliver::{self, Body, Delivered},
+    dictionary,
     exchange::Exchange,
     log::finish,
     refuse,
@@ -56,6 +57,13 @@ pub(super) fn hit(
     policy: &Arc<RulePolicy>,
 ) -> Result<Delivered, StoredPage> {
     let Some(page) = packed::viewed(&held.entry) else { return Err(held) };
+    let accepted = accepted(exchange);
+    if accepted.takes_dictionary()
+        && exchange.request.head.known.range().is_none()
+        && let Some((entry, meta)) = dictionary::form(exchange, &held, &page, policy, accepted)
+    {
+        return deliver::compose(exchange, out, StoredPage { entry, meta }, served).or(Err(held));
+    }
     let sent = chosen(exchange, &held.meta, policy);
     if sent == held.meta.encoding {
         improve(exchange, &held.meta, &page, policy);
@@ -151,6 +159,11 @@ pub(super) async fn serve(
     Ok(finish(exchange, &delivered))
 }
 
+/// The codings that a client takes.
+fn accepted(exchange: &Exchange<'_, '_>) -> Codings {
+    Codings::parse(exchange.request.head.fields.all("accept-encoding"))
+}
+
 /// The coding in which this client gets a page: the stored one if it takes that, else the first of
 /// the site's that it takes. Ranges are of the content.
 fn chosen(exchange: &Exchange<'_, '_>, meta: &Meta, policy: &RulePolicy) -> Encoding {
@@ -158,7 +171,7 @@ fn chosen(exchange: &Exchange<'_, '_>, meta: &Meta, policy: &RulePolicy) -> Enco
     if head.known.range().is_some() {
         return Encoding::Identity;
     }
-    let accepted = Codings::parse(head.fields.all("accept-encoding"));
+    let accepted = accepted(exchange);
     let takes = |coding: &Codings| accepted.contains(*coding);
     if forms::codings(meta.encoding).as_ref().is_some_and(takes) {
         return meta.encoding;

@@ -79,6 +79,15 @@ impl Served {
         Self { how: How::Partial, ..self }
     }
 
+    /// A page that is made here, which no origin is asked for.
+    pub(crate) fn made_here(meta: &Meta, now: Ms) -> Self {
+        Self { how: How::Stale, ..Self::validated(meta, now, Forward::Stale) }
+    }
+
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.ttl > 0
+    }
+
     /// The origin failed.
     pub(crate) fn on_error(meta: &Meta, now: Ms) -> Self {
         Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }

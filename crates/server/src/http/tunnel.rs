@@ -1,7 +1,7 @@
 //! A connection that was upgraded (RFC 9110 section 7.8): from now on bytes, both ways, until both
 //! sides are done.
 
-use std::rc::Rc;
+use std::{pin::pin, rc::Rc};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 
@@ -53,13 +53,30 @@ pub(crate) async fn run(
             let client_to_origin = upload(stream, &mut write);
             let origin_to_client = download(stream, out, &mut read);
             // The connection counts its bytes.
-            tokio::try_join!(client_to_origin, origin_to_client)?.1
+            both(client_to_origin, origin_to_client).await?
         }
     };
     delivered.bytes += down;
     delivered.body_bytes = down;
     finish(exchange, &delivered);
     Ok(false)
+}
+
+/// Ends with the way down: the origin sends nothing more, and the client's stream ends there. A
+/// client that sends nothing more may go on receiving.
+async fn both(
+    up: impl Future<Output = Result<u64, Ended>>,
+    down: impl Future<Output = Result<u64, Ended>>,
+) -> Result<u64, Ended> {
+    let (mut up, mut down) = (pin!(up), pin!(down));
+    tokio::select! {
+        biased;
+        ended = &mut down => ended,
+        ended = &mut up => {
+            ended?;
+            down.await
+        }
+    }
 }
 
 /// From a stream of HTTP/2 or 3 to the origin, until the client ends it. Returns how many bytes.

@@ -21,7 +21,7 @@ use rustix::{
 use serde_json::Value;
 
 /// Bytes of a message, at most.
-const LONGEST: usize = 64 << 10;
+pub(crate) const LONGEST: usize = 128 << 10;
 /// Descriptors of a message, at most.
 pub(crate) const MOST: usize = 64;
 /// Longest wait for the other side to take a message: it has a thread that does nothing else.

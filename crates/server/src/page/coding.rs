@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use larder_proto::page::Encoding;
 use tokio::task::spawn_blocking;
-use zstd::zstd_safe::CParameter;
+use zstd::zstd_safe::{self, CCtx, CParameter};
 
 use crate::room::{Counted, Room};
 
@@ -69,7 +69,8 @@ fn decode(
             let reader = zstd::stream::read::Decoder::new(body);
             read(reader.map_err(|_| Undecoded::Damaged)?, most, content)
         }
-        Encoding::Other => Err(Undecoded::Damaged),
+        // Bodies with a dictionary are made here, and never read.
+        Encoding::Dcb | Encoding::Dcz | Encoding::Other => Err(Undecoded::Damaged),
     }
 }
 
@@ -130,6 +131,57 @@ pub(crate) fn coded(encoding: Encoding, effort: Effort, body: &[u8]) -> io::Resu
     }
 }
 
+/// A body in a coding with a dictionary, whose content both sides have: the stream alone. The
+/// dictionary is the text before the body, whatever its first bytes are (RFC 9842 4 and 5).
+pub(crate) fn coded_with(
+    encoding: Encoding,
+    effort: Effort,
+    body: &[u8],
+    dictionary: &[u8],
+) -> io::Result<Vec<u8>> {
+    match encoding {
+        Encoding::Dcb => brotli_with(effort, body, dictionary),
+        _ => zstd_with(effort, body, dictionary),
+    }
+}
+
+fn zstd_with(effort: Effort, body: &[u8], dictionary: &[u8]) -> io::Result<Vec<u8>> {
+    let failed = |code| io::Error::other(zstd_safe::get_error_name(code));
+    let mut context = CCtx::create();
+    let level = CParameter::CompressionLevel([1, 9, 19][effort as usize]);
+    context.set_parameter(level).map_err(failed)?;
+    context.ref_prefix(dictionary).map_err(failed)?;
+    let mut out = Vec::with_capacity(zstd_safe::compress_bound(body.len()));
+    context.compress2(&mut out, body).map_err(failed)?;
+    Ok(out)
+}
+
+fn brotli_with(effort: Effort, mut body: &[u8], dictionary: &[u8]) -> io::Result<Vec<u8>> {
+    // The body and the dictionary have to lie in one window: encoders of brotli without shared
+    // dictionaries count distances by it. Clients take windows of 16 MiB (RFC 9842 4).
+    let fits = body.len() + dictionary.len() + 16 <= 1 << 22;
+    let params = brotli::enc::BrotliEncoderParams {
+        quality: [2, 5, 11][effort as usize],
+        lgwin: if fits { 22 } else { 24 },
+        size_hint: body.len(),
+        ..Default::default()
+    };
+    let (mut input, mut output) = ([0; 4096], [0; 4096]);
+    let mut out = Vec::new();
+    brotli::BrotliCompressCustomIoCustomDict(
+        &mut brotli::IoReaderWrapper(&mut body),
+        &mut brotli::IoWriterWrapper(&mut out),
+        &mut input,
+        &mut output,
+        &params,
+        brotli::enc::StandardAlloc::default(),
+        &mut |_, _, _, _| (),
+        dictionary,
+        io::Error::from(io::ErrorKind::UnexpectedEof),
+    )?;
+    Ok(out)
+}
+
 /// Compresses a body as it comes, at the fastest level.
 pub(crate) struct Coder {
     encoder: Encoder,
@@ -162,7 +214,11 @@ impl Coder {
                 let level = flate2::Compression::new(1);
                 Encoder::Gzip(flate2::write::GzEncoder::new(Vec::new(), level))
             }
-            Encoding::Identity | Encoding::Deflate | Encoding::Other => return None,
+            Encoding::Identity
+            | Encoding::Deflate
+            | Encoding::Dcb
+            | Encoding::Dcz
+            | Encoding::Other => return None,
         };
         Some(Self { encoder, taken: 0 })
     }

@@ -4,6 +4,10 @@
 //! ([`packed`]). A hit on a page whose form is missing asks for it and is answered with what there
 //! is. The queue is short and ordered by demand; a request that finds it busy or full asks again
 //! with the next hit. The thread has the lowest priority.
+//!
+//! The same thread makes forms with dictionaries, and the dictionaries ([`dictionary`]).
+
+mod dictionary;
 
 use std::{
     collections::HashMap,
@@ -19,7 +23,7 @@ use std::{
 use larder_metrics::Compression;
 use larder_proto::{
     http::Codings,
-    page::{Encoding, PageFlags, PageView, Verify, view},
+    page::{Encoding, PageFlags, PageView},
     rules::compress::LEAST_BODY,
 };
 use larder_store::{Entry, PutError, Store};
@@ -30,10 +34,12 @@ use crate::{
     clock::{Clock, Ms},
     page::{
         coding::{self, Effort},
+        dictionary::{Hash, Samples},
         forms::{Form, LARGEST_BODY, StoredForm, copied},
         lookup::PAGES,
         packed,
     },
+    settings::DictionarySettings,
 };
 
 /// Most forms that wait to be made. More demand is dropped and counted: the next hit asks again.
@@ -69,6 +75,10 @@ struct Queue {
     changed: Condvar,
     /// Until then, nothing is asked for.
     paused: AtomicU64,
+    /// The coding that pages are kept in, where one is kept alone.
+    smallest: Mutex<packed::Smallest>,
+    /// Documents of which dictionaries are made.
+    samples: Mutex<Samples>,
     /// Differs from process to process, so that nobody can make two bodies of one hash.
     seed: OnceLock<RapidSecrets>,
     counters: Counters,
@@ -87,8 +97,14 @@ struct Waiting {
 pub(crate) enum Goal {
     /// A form of it in this coding.
     Form(Encoding),
+    /// The same with the dictionary of this hash.
+    With(Encoding, Hash),
     /// The page itself is kept in the smallest of these codings alone.
     Pack(Codings),
+    /// The page is a dictionary, to be found by its hash.
+    Learn,
+    /// The page is the dictionary of its origin's documents, and is made of them.
+    Dictionary(DictionarySettings),
 }
 
 /// A page that is to be compressed.
@@ -149,6 +165,7 @@ struct Counters {
     dropped: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    dictionaries: AtomicU64,
 }
 
 impl Compressor {
@@ -193,6 +210,7 @@ impl Compressor {
             dropped: counters.dropped.load(Relaxed),
             bytes_in: counters.bytes_in.load(Relaxed),
             bytes_out: counters.bytes_out.load(Relaxed),
+            dictionaries: counters.dictionaries.load(Relaxed),
             waiting: self.queue.waiting.lock().forms.len() as u64,
         }
     }
@@ -234,16 +252,43 @@ impl Queue {
     }
 
     fn make(&self, store: &'static Store, clock: Clock, wanted: &Wanted, effort: Effort) {
-        let Some(entry) = store.peek(PAGES, &wanted.page, clock.now()) else { return };
-        let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return };
         let done = match wanted.goal {
-            Goal::Form(encoding) => self.form(store, clock, (&entry, &page), encoding, effort),
-            Goal::Pack(codings) => self.pack(store, clock, (&entry, &page), codings, effort),
+            Goal::Dictionary(settings) => {
+                self.make_dictionary(store, clock, &wanted.page, settings)
+            }
+            _ => self.make_of_page(store, clock, wanted, effort),
         };
         // A store that accepts nothing now may do so later.
         if matches!(done, Err(PutError::Full)) {
             self.paused.store(clock.now() + PAUSE, Relaxed);
             self.waiting.lock().forms.clear();
+        }
+    }
+
+    /// Makes a form of a page that is stored, or what else is made of it.
+    fn make_of_page(
+        &self,
+        store: &'static Store,
+        clock: Clock,
+        wanted: &Wanted,
+        effort: Effort,
+    ) -> Result<(), PutError> {
+        let Some(entry) = store.peek(PAGES, &wanted.page, clock.now()) else { return Ok(()) };
+        let Some(page) = packed::viewed(&entry) else { return Ok(()) };
+        let of = (&entry, &page);
+        match wanted.goal {
+            Goal::Form(encoding) => {
+                self.note(store, clock, of);
+                self.form(store, clock, of, encoding, effort)
+            }
+            Goal::Pack(codings) => {
+                self.note(store, clock, of);
+                self.pack(store, clock, of, codings, effort)
+            }
+            Goal::With(encoding, hash) => {
+                self.form_with(store, clock, of, (encoding, &hash), effort)
+            }
+            Goal::Learn | Goal::Dictionary(_) => self.learn(store, clock, of),
         }
     }
 
@@ -266,9 +311,13 @@ impl Queue {
             return Ok(());
         }
         let Some(content) = packed::content(entry, page) else { return Ok(()) };
-        let Some((encoding, coded)) = packed::smallest(codings, effort, &content) else {
+        let tried = self.smallest.lock().candidates(codings, effort);
+        let Some((encoding, coded)) = packed::smallest(&tried, effort, &content) else {
             return Ok(());
         };
+        if tried.len() > 1 {
+            self.smallest.lock().found(codings, effort, encoding);
+        }
         if packed {
             let smaller = (coded.len() as u64) < page.body_len;
             let body = copied(entry, page.body_at as u64, page.body_len);
@@ -303,33 +352,43 @@ impl Queue {
         {
             return Ok(());
         }
-        let stored = StoredForm::find(store, page.key, encoding, clock.now())
+        let body = || Some(copied(entry, page.body_at as u64, page.body_len));
+        let code = |body: &[u8]| coding::coded(encoding, effort, body);
+        self.one_form(store, clock, (entry, page), (encoding, None, effort), body, code)
+    }
+
+    /// Makes one form of a page whose content is `body`, unless it is there.
+    fn one_form(
+        &self,
+        store: &'static Store,
+        clock: Clock,
+        (entry, page): (&Entry<'static>, &PageView<'_>),
+        (encoding, dictionary, effort): (Encoding, Option<&Hash>, Effort),
+        body: impl FnOnce() -> Option<Vec<u8>>,
+        code: impl FnOnce(&[u8]) -> io::Result<Vec<u8>>,
+    ) -> Result<(), PutError> {
+        let stored = StoredForm::find(store, page.key, (encoding, dictionary), clock.now())
             .filter(|stored| stored.effort >= effort);
         if stored.as_ref().is_some_and(|stored| stored.of == entry.written()) {
             // It was asked for once more while it was made.
             return Ok(());
         }
-        let body = copied(entry, page.body_at as u64, page.body_len);
+        let Some(body) = body() else { return Ok(()) };
         let body_hash = self.hash(&body);
         let (effort, coded) = match stored.filter(|stored| stored.body_hash == body_hash) {
             Some(stored) => {
                 self.counters.kept.fetch_add(1, Relaxed);
                 (stored.effort, stored.body())
             }
-            None => match self.compressed(encoding, effort, &body) {
-                Ok(coded) => (effort, coded),
+            None => match code(&body) {
+                Ok(coded) if self.counted(body.len(), coded.len()) => (effort, coded),
+                // Remembered by an empty form: the coding gains nothing.
+                Ok(_) => (effort, Vec::new()),
                 Err(_) => return Ok(()),
             },
         };
-        let form = Form::of(entry, (encoding, effort), body_hash, &coded);
+        let form = Form::of(entry, (encoding, effort), body_hash, &coded).with(dictionary.copied());
         form.store(store, page, clock.now())
-    }
-
-    /// The body in a coding; empty if that gains nothing.
-    fn compressed(&self, encoding: Encoding, effort: Effort, body: &[u8]) -> io::Result<Vec<u8>> {
-        let coded = coding::coded(encoding, effort, body)?;
-        let gains = self.counted(body.len(), coded.len());
-        Ok(if gains { coded } else { Vec::new() })
     }
 
     /// Counts a body that was compressed. False: that gains nothing.

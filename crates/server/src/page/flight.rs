@@ -22,7 +22,7 @@ use std::{
 };
 
 use larder_proto::rules::ErrorCause;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::origin::OriginError;
 
@@ -109,8 +109,8 @@ pub(crate) struct Flight {
     place: Box<[u8]>,
     /// Where it stands besides.
     alias: Mutex<Option<Box<[u8]>>>,
-    /// Whether a purge came while it was under way.
-    purged: Mutex<Purged>,
+    /// Whether a purge came while it was under way: then nothing of it is kept.
+    purged: Mutex<bool>,
     /// Those who joined and still wait.
     waiting: AtomicUsize,
     /// How many tags had been purged when it began.
@@ -166,36 +166,27 @@ impl Flight {
         .await
     }
 
-    fn mark_purged(&self, soft: bool) {
-        let mut purged = self.purged.lock();
-        *purged = (*purged).max(if soft { Purged::Softly } else { Purged::Gone });
+    fn mark_purged(&self) {
+        *self.purged.lock() = true;
     }
 
-    /// Runs `write` with the mark of the purges so far. A purge that means this flight waits until
-    /// it has ended: what `write` stores is either marked already, or found by the purge in the
-    /// store.
-    pub(crate) fn hold_purges<T>(&self, write: impl FnOnce(Purged) -> T) -> T {
+    /// Whether a purge meant it: nothing of it is kept, and nobody is to join it.
+    pub(crate) fn is_purged(&self) -> bool {
+        *self.purged.lock()
+    }
+
+    /// Runs `write` with whether a purge came so far. A purge that means this flight waits until it
+    /// has ended: what `write` stores is either marked already, or found by the purge in the store.
+    pub(crate) fn hold_purges<T>(&self, write: impl FnOnce(bool) -> T) -> T {
         let purged = self.purged.lock();
         write(*purged)
     }
 }
 
-/// Whether what a flight brings was purged before it arrived.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Purged {
-    #[default]
-    No,
-    /// It is kept, and stale.
-    Softly,
-    /// It is not kept.
-    Gone,
-}
-
 /// Tags purged lately: a response says only when it comes whether it carries one.
 #[derive(Default)]
 struct PurgedTags {
-    /// The latest, with whether softly.
-    latest: VecDeque<(Box<[u8]>, bool)>,
+    latest: VecDeque<Box<[u8]>>,
 }
 
 /// Purged tags remembered. A flight that began more purges ago counts as purged: rather one page
@@ -251,6 +242,9 @@ type Shard = Mutex<HashMap<Box<[u8]>, Arc<Flight>>>;
 #[derive(Clone)]
 pub(crate) struct Flights {
     shards: Arc<[Shard]>,
+    /// Held for writing while a purge goes through the table, for reading while a flight moves in
+    /// it: else a flight could move from a place not seen yet to one that was seen.
+    moving: Arc<RwLock<()>>,
     solos: Arc<AtomicU64>,
     purged_tags: Arc<Mutex<PurgedTags>>,
     /// Tags purged since the start.
@@ -263,6 +257,7 @@ impl Flights {
     pub(crate) fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            moving: Arc::default(),
             solos: Arc::default(),
             purged_tags: Arc::default(),
             purges: Arc::default(),
@@ -298,6 +293,10 @@ impl Flights {
     /// of their own under the primary key.
     pub(crate) fn alias(&self, flight: &Arc<Flight>, key: &[u8]) {
         if *flight.place == *key || *flight.key != *flight.place {
+            return;
+        }
+        let _moving = self.moving.read();
+        if flight.is_purged() {
             return;
         }
         let mut alias: Box<[u8]> = key.into();
@@ -345,39 +344,39 @@ impl Flights {
     }
 
     /// Every flight whose primary key satisfies `meant` keeps nothing, and nobody joins it any
-    /// more. Costs what is under way. How many there were.
-    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool, soft: bool) -> usize {
-        self.purge_where(|flight| meant(&flight.primary), soft)
+    /// more; so also for a soft purge, which means what is stored. Costs what is under way. How
+    /// many there were.
+    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool) -> usize {
+        self.purge_where(|flight| meant(&flight.primary))
     }
 
     /// The same for flights whose response carries the tag, or will turn out to.
-    pub(crate) fn purge_tag(&self, tag: &[u8], soft: bool) {
+    pub(crate) fn purge_tag(&self, tag: &[u8]) {
         let mut purged = self.purged_tags.lock();
         self.purges.fetch_add(1, Ordering::SeqCst);
-        purged.latest.push_back((tag.into(), soft));
+        purged.latest.push_back(tag.into());
         if purged.latest.len() > PURGED_TAGS {
             purged.latest.pop_front();
         }
         drop(purged);
-        self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag), soft);
+        self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag));
     }
 
     /// The flight's response is there, with these tags. A purge of one meanwhile counts.
-    pub(crate) fn set_tags(&self, flight: &Flight, tags: Vec<Box<[u8]>>) {
+    pub(crate) fn set_tags(&self, flight: &Arc<Flight>, tags: Vec<Box<[u8]>>) {
         if tags.is_empty() {
             return;
         }
         *flight.tags.lock() = tags;
         let purged = self.purged_tags.lock();
         let newer = (self.purges.load(Ordering::SeqCst) - flight.since) as usize;
-        if newer > purged.latest.len() {
-            flight.mark_purged(false);
-        }
         let tags = flight.tags.lock();
-        for (tag, soft) in purged.latest.iter().rev().take(newer) {
-            if tags.contains(tag) {
-                flight.mark_purged(*soft);
-            }
+        let is_purged = newer > purged.latest.len()
+            || purged.latest.iter().rev().take(newer).any(|tag| tags.contains(tag));
+        drop((tags, purged));
+        if is_purged {
+            flight.mark_purged();
+            self.remove(flight);
         }
     }
 
@@ -386,14 +385,15 @@ impl Flights {
         self.all_purges.load(Ordering::Acquire)
     }
 
-    fn purge_where(&self, meant: impl Fn(&Flight) -> bool, soft: bool) -> usize {
+    fn purge_where(&self, meant: impl Fn(&Flight) -> bool) -> usize {
         self.all_purges.fetch_add(1, Ordering::Release);
+        let _still = self.moving.write();
         let mut marked = 0;
         for shard in self.shards.iter() {
             shard.lock().retain(|_, flight| {
                 let hit = meant(flight);
                 if hit {
-                    flight.mark_purged(soft);
+                    flight.mark_purged();
                     marked += 1;
                 }
                 !hit

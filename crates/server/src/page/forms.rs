@@ -17,7 +17,12 @@ use larder_store::{Entry, Namespace, Put, PutError, Store};
 
 use crate::{
     clock::Ms,
-    page::{coding::Effort, head, lookup::StoredPage},
+    page::{
+        coding::Effort,
+        dictionary::{self, Hash},
+        head,
+        lookup::StoredPage,
+    },
 };
 
 /// Where forms live.
@@ -28,6 +33,12 @@ const CODINGS: [(Codings, Encoding, u8); 3] = [
     (Codings::GZIP, Encoding::Gzip, b'g'),
     (Codings::BR, Encoding::Br, b'b'),
     (Codings::ZSTD, Encoding::Zstd, b'z'),
+];
+
+/// The same of codings with a dictionary, beside those of the site that allow them.
+const WITH_DICTIONARY: [(Codings, Codings, Encoding, u8); 2] = [
+    (Codings::BR, Codings::DCB, Encoding::Dcb, b'B'),
+    (Codings::ZSTD, Codings::DCZ, Encoding::Dcz, b'Z'),
 ];
 
 /// The letter of the content of a page that its origin coded.
@@ -60,11 +71,45 @@ pub(crate) fn look(
     if !(LEAST_BODY..=LARGEST_BODY).contains(&page.body_len) {
         return FormLookup::Plain;
     }
+    let wanted = order.iter().filter(|coding| accepted.contains(**coding)).filter_map(known);
+    first(store, held, page, (wanted.map(|(_, encoding, letter)| (encoding, letter)), &[][..]), now)
+}
+
+/// The form of a page with the dictionary of this hash. Those of a coding that the site has are
+/// offered.
+pub(crate) fn look_with(
+    store: &'static Store,
+    held: &StoredPage,
+    page: &PageView<'_>,
+    (order, accepted): (&[Codings], Codings),
+    dictionary: &Hash,
+    now: Ms,
+) -> FormLookup {
+    if !(LEAST_BODY..=LARGEST_BODY).contains(&page.content_len()) {
+        return FormLookup::Plain;
+    }
+    let offered = |coding: &Codings| {
+        let found = WITH_DICTIONARY.iter().find(|(of, ..)| of == coding);
+        found.filter(|(_, wanted, ..)| accepted.contains(*wanted))
+    };
+    let wanted = order.iter().filter_map(offered);
+    let wanted = wanted.map(|(.., encoding, letter)| (*encoding, *letter));
+    first(store, held, page, (wanted, &dictionary[..]), now)
+}
+
+/// The first form of a page that there is.
+#[inline]
+fn first(
+    store: &'static Store,
+    held: &StoredPage,
+    page: &PageView<'_>,
+    (wanted, dictionary): (impl Iterator<Item = (Encoding, u8)>, &[u8]),
+    now: Ms,
+) -> FormLookup {
     let mut missing = None;
-    let mut key = Vec::with_capacity(page.key.len() + 1);
-    let wanted = order.iter().filter(|coding| accepted.contains(**coding));
-    for (_, encoding, letter) in wanted.filter_map(known) {
-        write_key(&mut key, page.key, letter);
+    let mut key = Vec::with_capacity(page.key.len() + dictionary.len() + 1);
+    for (encoding, letter) in wanted {
+        write_key(&mut key, page.key, dictionary, letter);
         let found = store.get(FORMS, &key, now).and_then(|entry| {
             let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
             let (of, effort, empty) = (form.meta.nonce, effort(&form.meta), form.body_len == 0);
@@ -82,6 +127,11 @@ pub(crate) fn look(
     missing.map_or(FormLookup::Plain, FormLookup::Missing)
 }
 
+/// The facts of a page that is sent in a form.
+pub(crate) fn meta(page: &Meta) -> Meta {
+    Meta { flags: page.flags.with(PageFlags::HAS_LENGTH), ..*page }
+}
+
 /// The coding that a site calls by this name.
 pub(crate) fn encoding(coding: Codings) -> Option<Encoding> {
     known(&coding).map(|(_, encoding, _)| encoding)
@@ -96,9 +146,12 @@ fn known(coding: &Codings) -> Option<(Codings, Encoding, u8)> {
     CODINGS.into_iter().find(|(known, ..)| known == coding)
 }
 
-fn write_key(out: &mut Vec<u8>, page: &[u8], letter: u8) {
+/// `dictionary`: its hash; empty: none.
+#[inline]
+fn write_key(out: &mut Vec<u8>, page: &[u8], dictionary: &[u8], letter: u8) {
     out.clear();
     out.extend_from_slice(page);
+    out.extend_from_slice(dictionary);
     out.push(letter);
 }
 
@@ -106,17 +159,22 @@ fn effort(meta: &Meta) -> Effort {
     if meta.initial_age >= Effort::Best as u32 { Effort::Best } else { Effort::Good }
 }
 
-/// The key of the form of a page in a coding.
-pub(crate) fn key(page: &[u8], encoding: Encoding) -> Option<Vec<u8>> {
-    let (.., letter) = CODINGS.into_iter().find(|(_, known, _)| *known == encoding)?;
-    let mut key = Vec::with_capacity(page.len() + 1);
-    write_key(&mut key, page, letter);
+/// The key of the form of a page in a coding, with a dictionary or without.
+pub(crate) fn key(page: &[u8], encoding: Encoding, dictionary: Option<&Hash>) -> Option<Vec<u8>> {
+    let codings = CODINGS.into_iter().map(|(_, encoding, letter)| (encoding, letter));
+    let others = WITH_DICTIONARY.into_iter().map(|(.., encoding, letter)| (encoding, letter));
+    let (_, letter) = codings.chain(others).find(|(known, _)| *known == encoding)?;
+    let dictionary: &[u8] = dictionary.map_or(&[], |hash| hash);
+    let mut key = Vec::with_capacity(page.len() + dictionary.len() + 1);
+    write_key(&mut key, page, dictionary, letter);
     Some(key)
 }
 
 /// A form about to be stored.
 pub(crate) struct Form<'a> {
     encoding: Encoding,
+    /// The dictionary that it was compressed with.
+    dictionary: Option<Hash>,
     effort: Effort,
     /// Number of the write of the page.
     of: u64,
@@ -136,7 +194,12 @@ impl<'a> Form<'a> {
         body: &'a [u8],
     ) -> Self {
         let (of, expires) = (entry.written(), entry.expires());
-        Self { encoding, effort, of, body_hash, body, expires }
+        Self { encoding, dictionary: None, effort, of, body_hash, body, expires }
+    }
+
+    /// The same, compressed with the dictionary of this hash.
+    pub(crate) fn with(self, dictionary: Option<Hash>) -> Self {
+        Self { dictionary, ..self }
     }
 
     /// Stores the form of `page`.
@@ -146,12 +209,16 @@ impl<'a> Form<'a> {
         page: &PageView<'_>,
         now: Ms,
     ) -> Result<(), PutError> {
+        let dictionary = self.dictionary.as_ref();
         let (Some(key), Some(coding)) =
-            (key(page.key, self.encoding), compress::name(self.encoding))
+            (key(page.key, self.encoding, dictionary), compress::name(self.encoding))
         else {
             return Ok(());
         };
-        let etag = page.etag.map(|etag| compress::form_tag(etag, coding));
+        let etag = page.etag.map(|etag| match dictionary {
+            None => compress::form_tag(etag, coding),
+            Some(hash) => compress::form_tag(etag, &dictionary::tag_suffix(coding, hash)),
+        });
         let lines = lines(page.head, coding, etag.as_deref(), Some(self.body.len() as u64));
         let meta = Meta {
             kind: Kind::Form,
@@ -194,7 +261,7 @@ pub(crate) fn lines(
 }
 
 /// Writes the record of a form.
-fn put(
+pub(super) fn put(
     store: &'static Store,
     key: &[u8],
     (meta, parts): (&Meta, &Parts<'_>),
@@ -213,7 +280,7 @@ fn put(
 
 fn content_key(page: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(page.len() + 1);
-    write_key(&mut key, page, CONTENT);
+    write_key(&mut key, page, &[], CONTENT);
     key
 }
 
@@ -249,7 +316,7 @@ pub(crate) fn keep_assembled(
     expires: Option<Ms>,
     now: Ms,
 ) {
-    let Some(key) = key(page, encoding) else { return };
+    let Some(key) = key(page, encoding, None) else { return };
     let meta = Meta { kind: Kind::Form, encoding, nonce: hash, ..Meta::default() };
     let parts = Parts { key: page, ..Parts::default() };
     // A full store does not take it, and it is compressed again.
@@ -264,7 +331,7 @@ pub(crate) fn assembled(
     hash: u64,
     now: Ms,
 ) -> Option<(Entry<'static>, u64, u64)> {
-    let entry = store.get(FORMS, &key(page, encoding)?, now)?;
+    let entry = store.get(FORMS, &key(page, encoding, None)?, now)?;
     let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
     let (of, from, length) = (form.meta.nonce, form.body_at as u64, form.body_len);
     (of == hash).then_some((entry, from, from + length))
@@ -281,14 +348,14 @@ pub(crate) struct StoredForm {
 }
 
 impl StoredForm {
-    /// The form of a page in a coding, if there is one.
+    /// The form of a page in a coding, with a dictionary or without, if there is one.
     pub(crate) fn find(
         store: &'static Store,
         page: &[u8],
-        encoding: Encoding,
+        (encoding, dictionary): (Encoding, Option<&Hash>),
         now: Ms,
     ) -> Option<Self> {
-        let entry = store.peek(FORMS, &key(page, encoding)?, now)?;
+        let entry = store.peek(FORMS, &key(page, encoding, dictionary)?, now)?;
         let form = view(entry.head(), entry.len(), Verify::Layout).ok()?;
         let (meta, body) = (form.meta, (form.body_at as u64, form.body_len));
         let (of, body_hash) = (meta.nonce, meta.soft_purged_at);

@@ -7,6 +7,7 @@ pub(crate) mod answer;
 pub(crate) mod ban;
 pub(crate) mod coding;
 pub(crate) mod compressor;
+pub(crate) mod dictionary;
 pub(crate) mod flight;
 pub(crate) mod foreign;
 pub(crate) mod forms;

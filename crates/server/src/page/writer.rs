@@ -10,16 +10,18 @@
 //! the mark came first, and nothing is committed; or the commit came first, and the purge finds the
 //! page.
 
+use std::sync::Arc;
+
 use larder_proto::page::{
     Kind, MAX_HEAD_LEN, Meta, PageFlags, PageView, Parts, TRAILER_LEN, Trailer, encode_head,
 };
-use larder_store::{Fill, FillOptions, FillReader, Put, PutError, Store};
+use larder_store::{Fill, FillOptions, FillReader, If, Put, PutError, Store};
 
 use crate::{
     clock::{Clock, Ms},
     page::{
         answer::has_body,
-        flight::{Flight, Flights, Purged},
+        flight::{Flight, Flights},
         head,
         lookup::PAGES,
         tags,
@@ -120,7 +122,7 @@ impl PageDraft {
 pub(crate) struct PageFill {
     fill: Fill<'static>,
     trailer: Trailer,
-    key: Vec<u8>,
+    flags: u32,
     expires: Option<Ms>,
     /// Offset of the body in the record, in bytes.
     pub(crate) body_at: u64,
@@ -176,8 +178,6 @@ impl PageFill {
 pub(crate) enum Committed {
     /// The page is visible, under this version.
     Stored(u64),
-    /// It is visible and stale: it was softly purged while it was fetched.
-    Stale,
     /// It was purged while it was fetched: nothing is kept.
     Purged,
 }
@@ -192,7 +192,11 @@ pub(crate) struct PageWriter<'f> {
 
 impl PageWriter<'_> {
     /// Opens a page for `flight` and writes everything before its body.
-    pub(crate) fn begin(&self, draft: &PageDraft, flight: &Flight) -> Result<PageFill, PutError> {
+    pub(crate) fn begin(
+        &self,
+        draft: &PageDraft,
+        flight: &Arc<Flight>,
+    ) -> Result<PageFill, PutError> {
         let record = draft.encode()?;
         let size_hint =
             draft.length.map(|length| record.len() as u64 + length + TRAILER_LEN as u64);
@@ -206,26 +210,29 @@ impl PageWriter<'_> {
         Ok(PageFill {
             fill,
             trailer: Trailer::new(&record),
-            key: draft.key.clone(),
+            flags: draft.flags,
             expires: draft.expires,
             body_at: record.len() as u64,
         })
     }
 
-    /// Makes a finished page visible, unless it was purged meanwhile.
-    pub(crate) fn commit(&self, page: PageFill, flight: &Flight) -> Result<Committed, PutError> {
-        let PageFill { fill, key, expires, .. } = page;
-        flight.hold_purges(|purged| {
-            let now = self.clock.now();
-            match purged {
-                Purged::Gone => Ok(Committed::Purged),
-                Purged::Softly => {
-                    fill.commit(expires, now)?;
-                    self.store.mark_stale(PAGES, &key, now);
-                    Ok(Committed::Stale)
-                }
-                Purged::No => fill.commit(expires, now).map(Committed::Stored),
+    /// Makes a finished page visible if the condition holds, unless it was purged meanwhile.
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound`: there is another page now, or none.
+    pub(crate) fn commit(
+        &self,
+        page: PageFill,
+        flight: &Flight,
+        condition: If<'_, '_>,
+    ) -> Result<Committed, PutError> {
+        let PageFill { fill, flags, expires, .. } = page;
+        flight.hold_purges(|is_purged| {
+            if is_purged {
+                return Ok(Committed::Purged);
             }
+            let put = Put { flags, expires, ..Put::default() };
+            fill.commit_put(put, condition, self.clock.now()).map(Committed::Stored)
         })
     }
 
@@ -263,7 +270,7 @@ impl PageWriter<'_> {
 
     /// Marks the fetches under way for a page, so that none of them commits from now on.
     fn forget_fetches(&self, key: &[u8]) {
-        self.flights.purge(|primary| primary == key, false);
+        self.flights.purge(|primary| primary == key);
     }
 
     /// Writes the marker of a page that varies, for what `flight` brings. A marker has no expiry:
@@ -276,16 +283,13 @@ impl PageWriter<'_> {
         primary: &[u8],
         marker: &Marker,
     ) -> Result<(), PutError> {
-        flight.hold_purges(|purged| {
-            let now = self.clock.now();
-            match purged {
-                Purged::Gone => Ok(()),
-                Purged::Softly => self.put_marker(primary, marker, now),
-                Purged::No => {
-                    let before = Marker::soft_purged(self.store, primary, marker.nonce, now);
-                    self.put_marker(primary, marker, before)
-                }
+        flight.hold_purges(|is_purged| {
+            if is_purged {
+                return Ok(());
             }
+            let now = self.clock.now();
+            let before = Marker::soft_purged(self.store, primary, marker.nonce, now);
+            self.put_marker(primary, marker, before)
         })
     }
 
@@ -298,9 +302,9 @@ impl PageWriter<'_> {
         marker: &Marker,
         soft_purged_at: Ms,
     ) -> Result<bool, PutError> {
-        flight.hold_purges(|purged| {
+        flight.hold_purges(|is_purged| {
             let now = self.clock.now();
-            if purged != Purged::No || self.store.peek(PAGES, primary, now).is_some() {
+            if is_purged || self.store.peek(PAGES, primary, now).is_some() {
                 return Ok(false);
             }
             self.put_marker(primary, marker, soft_purged_at).map(|()| true)

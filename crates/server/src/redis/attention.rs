@@ -20,6 +20,8 @@ pub(crate) const PAUSE: u32 = 1 << 4;
 pub(crate) const WAITING: u32 = 1 << 5;
 /// A script runs for long (`lua-time-limit`).
 pub(crate) const LONG_SCRIPT: u32 = 1 << 6;
+/// Users, or the places of databases, have changed since the start: connections look at theirs.
+pub(crate) const CHANGES: u32 = 1 << 7;
 
 /// Returns whether any flag of `who` is set.
 #[inline]

@@ -10,7 +10,7 @@ use larder_proto::resp::{
 };
 
 use super::{
-    attention, conn,
+    acl, attention, conn,
     ctx::Ctx,
     data, extra,
     locks::{Locks, Requester, StripeGuard, StripeGuards, WantedStripes},
@@ -89,11 +89,14 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     if known.is_none() {
         conn.last.keep(args, found);
     }
+    if !acl::may_go_on(face, conn) {
+        return true;
+    }
     if conn.gates & HELD_UP != 0 {
         if let Some(ended) = waiting::look(face, conn, now, out) {
             return ended;
         }
-        if !may_run(face, conn, found, out) {
+        if !may_run(face, conn, found, args, out) {
             return true;
         }
     }
@@ -113,13 +116,18 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &requester) else {
         if attention::any(&face.shared, attention::LONG_SCRIPT) {
             conn.ticket = 0;
-            refuse(face, conn, Some(found.command), script::BUSY, out);
+            refuse(face, conn, Some(found.command), script::busy(&face.shared), out);
             return true;
         }
         conn.ticket = requester.ticket.get();
         return false;
     };
     conn.ticket = 0;
+    if !matches!(guard, Guard::None) && acl::is_behind(face, conn) {
+        // The databases were swapped, perhaps, before it had its keys.
+        drop(guard);
+        return run(face, conn, args, now, out);
+    }
     call(face, conn, found, args, now, out);
     if conn.begun.is_none() {
         if conn.blocked.is_some() {
@@ -134,8 +142,12 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
 }
 
 /// Gates that a command may have to wait or be refused for.
-const HELD_UP: u32 =
-    gate::STRANGER | gate::MULTI | gate::SUBSCRIBER | gate::MONITOR | gate::BLOCKED;
+const HELD_UP: u32 = gate::STRANGER
+    | gate::MULTI
+    | gate::SUBSCRIBER
+    | gate::MONITOR
+    | gate::BLOCKED
+    | gate::RESTRICTED;
 
 /// Returns whether a transaction queues this command.
 fn queues(id: Id) -> bool {
@@ -144,7 +156,7 @@ fn queues(id: Id) -> bool {
 
 /// Checks the connection's state. False: the command was refused and answered.
 #[cold]
-fn may_run(face: &Face, conn: &mut Conn, found: Found, out: &mut Out) -> bool {
+fn may_run(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, out: &mut Out) -> bool {
     let command = found.command;
     if conn.gates & gate::STRANGER != 0 && !command.has(flag::NO_AUTH) {
         refuse(face, conn, Some(command), "NOAUTH Authentication required.", out);
@@ -152,6 +164,12 @@ fn may_run(face: &Face, conn: &mut Conn, found: Found, out: &mut Out) -> bool {
     }
     if conn.gates & gate::MULTI != 0 && command.has(flag::NO_MULTI) {
         refuse(face, conn, Some(command), "ERR Command not allowed inside a transaction", out);
+        return false;
+    }
+    if conn.gates & gate::RESTRICTED != 0
+        && let Err(text) = acl::check(&face.shared, conn, command, args)
+    {
+        refuse(face, conn, Some(command), &text, out);
         return false;
     }
     if conn.gates & gate::SUBSCRIBER != 0 && !for_subscribers(command.id) {
@@ -327,6 +345,10 @@ pub(crate) fn want(locks: &Locks, wanted: &mut WantedStripes, command: &Command,
     if !command.has(flag::WRITE | flag::READONLY) && !is_script {
         return;
     }
+    if command.categories & category::SCRIPTING != 0 && !is_script {
+        // FUNCTION LOAD and its like write no keys.
+        return;
+    }
     if command.has(flag::MOVABLEKEYS) {
         command.places(args).into_iter().for_each(|place| wanted.key(args.get(place)));
         if matches!(command.id, Id::Sort | Id::SortRo) && data::reads_others(args) {
@@ -340,7 +362,7 @@ pub(crate) fn want(locks: &Locks, wanted: &mut WantedStripes, command: &Command,
             wanted.key(args.get(place));
         }
     }
-    if is_script && !locks.declared.knows(script::hash(args.get(1))) {
+    if is_script && !locks.declared.knows(locks.declared.hash(command.id, args)) {
         wanted.all();
     }
     if command.has(flag::WRITE) || (is_script && !command.has(flag::READONLY)) {

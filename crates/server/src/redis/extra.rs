@@ -4,7 +4,6 @@
 use larder_proto::resp::{Args, table};
 
 use super::{
-    admin,
     conn::client,
     ctx::Ctx,
     dispatch::{Found, Handler},
@@ -16,12 +15,6 @@ static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
     ("module", "list", 2, 2, empty, "command"),
-    ("acl", "genpass", 2, 3, admin::acl::generate, "acl"),
-    ("acl", "log", 2, 3, admin::acl::log, "acl"),
-    ("acl", "setuser", 3, usize::MAX, admin::acl::fixed, "acl"),
-    ("acl", "deluser", 3, usize::MAX, admin::acl::fixed, "acl"),
-    ("acl", "load", 2, 2, admin::acl::fixed, "acl"),
-    ("acl", "save", 2, 2, admin::acl::fixed, "acl"),
 ];
 
 /// The handler of a command that is missing in the table.

@@ -39,6 +39,9 @@ const BYTES: usize = 8;
 
 type Part = HashMap<Box<[u8]>, Channel>;
 
+/// Is called with a name and the numbers of its subscribers.
+type EachName<'f> = dyn FnMut(&[u8], &mut dyn Iterator<Item = u64>) + 'f;
+
 /// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -381,6 +384,19 @@ impl Hub {
     pub(crate) fn names(&self, kind: Kind, part: usize, f: &mut dyn FnMut(&[u8])) -> bool {
         let Some(part) = self.by_name(kind).parts.get(part) else { return false };
         part.lock().keys().for_each(|name| f(name));
+        true
+    }
+
+    /// Passes the subscribed names of one part of the table, with the numbers of their subscribers,
+    /// to `f`. All patterns are one part. False: there is no such part.
+    pub(crate) fn subscriptions(&self, kind: Kind, part: usize, f: &mut EachName<'_>) -> bool {
+        if kind == Kind::Pattern {
+            let patterns = self.patterns.read();
+            patterns.all.values().for_each(|(name, known)| f(name, &mut known.ids()));
+            return false;
+        }
+        let Some(part) = self.by_name(kind).parts.get(part) else { return false };
+        part.lock().iter().for_each(|(name, channel)| f(name, &mut channel.subscribers.ids()));
         true
     }
 

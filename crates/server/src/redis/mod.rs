@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `session.rs`, `muted.rs`, `state.rs`, `known.rs` | one connection: bytes, private and public state |
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
+//! | `acl/` | users and their rights |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
 //! | `job.rs` | commands in steps |
 //! | `script/` | Lua scripts |
@@ -18,6 +19,7 @@
 //! | `attention.rs` | flags that tell which messages anybody wants |
 //! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | data of CONFIG, INFO and SLOWLOG |
 
+mod acl;
 mod admin;
 mod attention;
 mod config;
@@ -55,5 +57,6 @@ mod waiting;
 mod watched;
 
 pub(crate) use counters::Counters;
+pub(crate) use script::Functions;
 pub(crate) use session::Session;
 pub(crate) use shared::{Face, Shared};

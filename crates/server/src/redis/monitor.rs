@@ -72,6 +72,8 @@ pub(crate) fn is_secret(args: &Args<'_>, at: usize) -> bool {
         at > 0
     } else if args.is(0, "hello") {
         option("auth").is_some_and(|auth| at == auth + 1 || at == auth + 2)
+    } else if args.is(0, "acl") {
+        at > 1 && args.is(1, "setuser")
     } else {
         args.is(0, "config")
             && args.is(1, "set")

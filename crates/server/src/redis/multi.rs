@@ -12,6 +12,7 @@ use larder_store::{Ms, Namespace, Store};
 use crate::net::out::Mark;
 
 use super::{
+    acl, attention,
     ctx::Ctx,
     dispatch::{self, Found},
     job::{Begun, Job, Progress},
@@ -257,6 +258,13 @@ impl Exec {
             return true;
         }
         let Some((found, owned)) = self.left.next() else { return false };
+        if (ctx.conn.gates & gate::RESTRICTED != 0
+            || attention::any(ctx.shared, attention::CHANGES))
+            && let Err(text) = acl::check_queued(ctx.face, ctx.conn, found.command, &owned.args())
+        {
+            ctx.reply().error(text);
+            return true;
+        }
         dispatch::call(ctx.face, ctx.conn, found, &owned.args(), self.now, ctx.out);
         (ctx.version, ctx.ns, ctx.db) = (ctx.conn.version, ctx.conn.ns, ctx.conn.db);
         self.begun = ctx.conn.begun.take().map(|begun| (begun, owned));

@@ -18,7 +18,7 @@ use crate::{
 
 use self::long::{Long, collected};
 use super::{
-    dispatch,
+    acl, dispatch,
     job::Progress,
     known::{Known, Text},
     monitor, multi,
@@ -97,7 +97,7 @@ impl Session {
             },
             Peer::Unix => true,
         };
-        if local || config.has_password() || !config.protected.load(Relaxed) {
+        if local || !self.face.shared.acl.is_open() || !config.protected.load(Relaxed) {
             return true;
         }
         self.face.counters.denied_connections.one();
@@ -282,7 +282,7 @@ impl object::Session for Session {
 
     fn passed(&self) -> Option<Value> {
         let conn = &self.conn;
-        let plain = conn.gates == 0
+        let plain = conn.gates & !gate::RESTRICTED == 0
             && !conn.closing
             && conn.answers == Answers::On
             && self.is_between_commands()
@@ -304,11 +304,15 @@ impl object::Session for Session {
         if passed["resp3"].as_bool() == Some(true) {
             conn.set_version(Version::V3);
         }
-        // It was let in, and has authenticated where that was asked for.
-        conn.set_gate(gate::STRANGER, false);
         self.met = true;
         let names: Option<[Vec<u8>; 4]> = serde_json::from_value(passed["names"].clone()).ok();
         if let Some([name, user, lib_name, lib_version]) = names {
+            // It was let in, and has authenticated where that was asked for.
+            match self.face.shared.acl.slot(&user) {
+                Some(slot) => acl::log_in(&self.face.shared, conn, slot),
+                // A user that ACL SETUSER made, and nobody saved.
+                None => conn.known.client.kill(),
+            }
             let text = Text { name, user, lib_name, lib_version };
             if text.bytes() > Text::default().bytes() {
                 *conn.known.text.lock() = OnDemand::new(text);

@@ -6,7 +6,10 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU8, AtomicU32, AtomicU64,
+            Ordering::{AcqRel, Relaxed},
+        },
     },
 };
 
@@ -27,6 +30,7 @@ use crate::{
 };
 
 use super::{
+    acl::Acl,
     attention,
     config::Config,
     counters::Counters,
@@ -38,7 +42,7 @@ use super::{
     monitor::Monitors,
     notify,
     pause::Pause,
-    script::{Machines, Scripts},
+    script::{Libraries, Machines, Scripts},
     session::Session,
     slowlog::Slowlog,
     stats::Baseline,
@@ -68,6 +72,7 @@ pub(crate) const DATABASES: usize = 16;
 pub(crate) struct Shared {
     pub(crate) settings: RedisSettings,
     pub(crate) config: Config,
+    pub(crate) acl: Acl,
     pub(crate) store: &'static Store,
     pub(crate) clients: Arc<Clients>,
     pub(crate) stop: StopHandle,
@@ -86,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) slowlog: Slowlog,
     pub(crate) watched: Watched,
     pub(crate) pause: Pause,
+    /// Raised by every change of users and of the places of databases.
+    pub(super) changes: AtomicU32,
     /// Bits of [`attention`].
     pub(crate) attention: AtomicU32,
     /// Identifies this run of the process (`run_id`).
@@ -96,6 +103,9 @@ pub(crate) struct Shared {
     /// Clients in blocking commands.
     pub(crate) waiting: Waiting,
     pub(crate) scripts: Scripts,
+    pub(crate) libraries: Libraries,
+    /// The place of each database among the namespaces, which SWAPDB changes.
+    places: [AtomicU8; DATABASES],
 }
 
 impl Shared {
@@ -112,6 +122,7 @@ impl Shared {
             std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now);
         let shared = Arc::new(Shared {
             config: Config::new(&settings),
+            acl: Acl::new(&settings, room),
             settings,
             store,
             clients: Clients::new(room),
@@ -129,12 +140,15 @@ impl Shared {
             slowlog: Slowlog::default(),
             watched: Watched::default(),
             pause: Pause::default(),
+            changes: AtomicU32::new(1),
             attention: AtomicU32::new(0),
             run,
             nonce: AtomicU64::new(run),
             marks: RapidSecrets::seed(run),
             waiting: Waiting::default(),
             scripts: Scripts::default(),
+            libraries: Libraries::default(),
+            places: std::array::from_fn(|place| AtomicU8::new(place as u8)),
         });
         let weak = Arc::downgrade(&shared);
         // The store has room for an observer of each face, and there are only two.
@@ -149,15 +163,47 @@ impl Shared {
     /// Applies changed settings that can change at run time.
     pub(crate) fn reload(&self, settings: &RedisSettings) {
         self.config.reload(settings);
+        self.acl.reload(self, settings);
     }
 
     /// The namespace of a database.
     pub(crate) fn namespace(&self, db: u8) -> Namespace {
-        if db == 0 && self.settings.share_memcached {
+        let place = self.places.get(usize::from(db)).map_or(db, |place| place.load(Relaxed));
+        if place == 0 && self.settings.share_memcached {
             Namespace(SHARED_NAMESPACE)
         } else {
-            Namespace(FIRST_NAMESPACE + db)
+            Namespace(FIRST_NAMESPACE + place)
         }
+    }
+
+    /// Swaps two databases. Call it with all stripes held.
+    pub(super) fn swap(&self, first: u8, second: u8) {
+        if let (Some(one), Some(two)) =
+            (self.places.get(usize::from(first)), self.places.get(usize::from(second)))
+        {
+            one.store(two.swap(one.load(Relaxed), Relaxed), Relaxed);
+            self.look_again();
+        }
+    }
+
+    /// The places of all databases, for another run of this server.
+    pub(crate) fn places(&self) -> Vec<u8> {
+        self.places.iter().map(|place| place.load(Relaxed)).collect()
+    }
+
+    /// Takes the places of another run, before anybody is served. They must be all of them.
+    pub(crate) fn set_places(&self, places: &[u8]) {
+        let mut sorted = places.to_vec();
+        sorted.sort_unstable();
+        if sorted.iter().copied().eq(0..DATABASES as u8) {
+            self.places.iter().zip(places).for_each(|(own, place)| own.store(*place, Relaxed));
+        }
+    }
+
+    /// Users or databases have changed: connections look at theirs before their next command.
+    pub(super) fn look_again(&self) {
+        self.changes.fetch_add(1, AcqRel);
+        attention::set(self, attention::CHANGES, true);
     }
 
     /// Number of databases.

@@ -70,7 +70,7 @@ impl Slowlog {
     }
 }
 
-fn shortened(args: &Args<'_>) -> Vec<Vec<u8>> {
+pub(super) fn shortened(args: &Args<'_>) -> Vec<Vec<u8>> {
     let shown = if args.len() > ARGS { ARGS - 1 } else { args.len() };
     let mut kept: Vec<Vec<u8>> = (0..shown)
         .map(|at| {

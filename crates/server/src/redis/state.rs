@@ -11,6 +11,7 @@ use crate::{
 };
 
 use super::{
+    acl::{self, Rights},
     dispatch::Last,
     job::{Begun, Running},
     known::{Known, flag},
@@ -42,6 +43,8 @@ pub(crate) mod gate {
     pub(crate) const MONITOR: u32 = 1 << 6;
     /// The command waits for items of its keys.
     pub(crate) const BLOCKED: u32 = 1 << 7;
+    /// The user may not do everything.
+    pub(crate) const RESTRICTED: u32 = 1 << 8;
 }
 
 /// Bytes of a list entry beside its name.
@@ -130,6 +133,8 @@ pub(crate) struct Conn {
     pub(crate) tracks: OnDemand<Tracks>,
     pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
+    /// Its user.
+    pub(crate) rights: Rights,
     /// Executed commands, for sampling their time.
     pub(crate) turns: u32,
     /// Memory of its transaction, watched keys, subscriptions and names, if they are many.
@@ -160,9 +165,10 @@ impl Conn {
             tracks: OnDemand::default(),
             subscriptions: OnDemand::default(),
             last: Last::default(),
+            rights: Rights::default(),
             turns: 0,
         };
-        conn.set_gate(gate::STRANGER, shared.config.has_password());
+        acl::enter(shared, &mut conn);
         conn
     }
 

@@ -62,6 +62,8 @@ enum State {
 /// A client in the queues of its keys.
 pub(super) struct Waiter {
     client: Arc<Client>,
+    /// Its database, whatever place that has.
+    db: u8,
     version: Version,
     pub(super) wish: Wish,
     state: Mutex<State>,
@@ -83,7 +85,6 @@ pub(crate) struct Waiting {
 /// A connection whose command waits.
 pub(crate) struct Blocked {
     waiter: Arc<Waiter>,
-    ns: Namespace,
     keys: Vec<Box<[u8]>>,
     /// None: it waits without a limit.
     deadline: Option<Ms>,
@@ -100,7 +101,7 @@ impl Waiting {
     fn enter(&self, shared: &Shared, blocked: &Blocked) {
         let mut queues = self.queues.lock();
         for key in &blocked.keys {
-            let queue = queues.entry((blocked.ns.0, key.clone())).or_default();
+            let queue = queues.entry((blocked.waiter.db, key.clone())).or_default();
             queue.push_back(blocked.waiter.clone());
         }
         self.count.fetch_add(1, Relaxed);
@@ -112,7 +113,7 @@ impl Waiting {
     fn leave(&self, shared: &Shared, blocked: &Blocked) {
         let mut queues = self.queues.lock();
         for key in &blocked.keys {
-            let name = (blocked.ns.0, key.clone());
+            let name = (blocked.waiter.db, key.clone());
             if let Some(queue) = queues.get_mut(&name) {
                 queue.retain(|waiter| !Arc::ptr_eq(waiter, &blocked.waiter));
                 if queue.is_empty() {
@@ -130,7 +131,7 @@ impl Waiting {
     /// A called client leaves its queues without what it was called for: the next ones are called.
     fn pass_on(&self, blocked: &Blocked) {
         for key in &blocked.keys {
-            for waiter in self.of(blocked.ns, key) {
+            for waiter in self.of(blocked.waiter.db, key) {
                 if waiter.call() {
                     break;
                 }
@@ -139,12 +140,20 @@ impl Waiting {
     }
 
     /// The clients that wait for a key, in their order.
-    fn of(&self, ns: Namespace, key: &[u8]) -> Queue {
-        self.queues.lock().get(&(ns.0, Box::from(key))).cloned().unwrap_or_default()
+    fn of(&self, db: u8, key: &[u8]) -> Queue {
+        self.queues.lock().get(&(db, Box::from(key))).cloned().unwrap_or_default()
     }
 
-    fn waits(&self, ns: Namespace, key: &[u8]) -> bool {
-        self.queues.lock().contains_key(&(ns.0, Box::from(key)))
+    fn waits(&self, shared: &Shared, ns: Namespace, key: &[u8]) -> bool {
+        shared.database(ns).is_some_and(|db| self.queues.lock().contains_key(&(db, Box::from(key))))
+    }
+
+    /// Has the commands of all clients run again that wait in a database: it has another place.
+    pub(crate) fn call_all(&self, databases: [u8; 2]) {
+        let clients = self.clients.lock();
+        for waiter in clients.values().filter(|waiter| databases.contains(&waiter.db)) {
+            waiter.call();
+        }
     }
 
     /// CLIENT UNBLOCK. False: the client does not wait.
@@ -204,14 +213,18 @@ impl Face {
     /// A list or sorted set has new items.
     #[inline]
     pub(crate) fn signal(&self, ns: Namespace, key: &[u8]) {
-        if attention::any(&self.shared, attention::WAITING) && self.shared.waiting.waits(ns, key) {
+        if attention::any(&self.shared, attention::WAITING)
+            && self.shared.waiting.waits(&self.shared, ns, key)
+        {
             self.ready.borrow_mut().push_back((ns, key.into()));
         }
     }
 
     /// The same, to be served before others.
     fn signal_first(&self, ns: Namespace, key: &[u8]) {
-        if attention::any(&self.shared, attention::WAITING) && self.shared.waiting.waits(ns, key) {
+        if attention::any(&self.shared, attention::WAITING)
+            && self.shared.waiting.waits(&self.shared, ns, key)
+        {
             self.ready.borrow_mut().push_front((ns, key.into()));
         }
     }
@@ -289,7 +302,10 @@ impl Serving {
         }
         let Some(key) = self.ready.pop_front() else { return false };
         if self.served.insert(key.clone()) {
-            self.waiters = ctx.shared.waiting.of(key.0, &key.1);
+            self.waiters = ctx
+                .shared
+                .database(key.0)
+                .map_or_else(Queue::default, |db| ctx.shared.waiting.of(db, &key.1));
             self.key = Some(key);
         }
         true
@@ -318,8 +334,8 @@ impl Ctx<'_> {
         }
         let client = self.conn.known.client.clone();
         let (version, state) = (self.version, Mutex::new(State::Waiting));
-        let waiter = Arc::new(Waiter { client, version, wish, state });
-        let blocked = Blocked { waiter, ns: self.ns, keys, deadline, held };
+        let waiter = Arc::new(Waiter { client, db: self.db, version, wish, state });
+        let blocked = Blocked { waiter, keys, deadline, held };
         self.shared.waiting.enter(self.shared, &blocked);
         self.conn.blocked = Some(Box::new(blocked));
         self.conn.known.raise(flag::BLOCKED);
@@ -342,7 +358,7 @@ impl Ctx<'_> {
 pub(crate) fn ended(face: &Face, conn: &mut Conn) {
     let Some(blocked) = conn.blocked.as_ref().filter(|blocked| blocked.is_called()) else { return };
     for key in &blocked.keys {
-        face.signal_first(blocked.ns, key);
+        face.signal_first(face.shared.namespace(blocked.waiter.db), key);
     }
     leave(&face.shared, conn);
 }

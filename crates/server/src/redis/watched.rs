@@ -69,6 +69,15 @@ impl Watched {
         }
     }
 
+    /// Counts a write of every key of some namespaces: what their databases are has changed.
+    pub(crate) fn wrote_all(&self, namespaces: [Namespace; 2]) {
+        for part in &self.parts.0 {
+            let mut part = part.lock();
+            let of = |key: &Key| namespaces.iter().any(|ns| ns.0 == key.0);
+            part.iter_mut().filter(|(key, _)| of(key)).for_each(|(_, place)| place.writes += 1);
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.parts.0.iter().map(|part| part.lock().len()).sum()

@@ -1,10 +1,13 @@
 //! Requests for the parts of a page: nobody sent them, and no connection waits for their answers.
 
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, OnceCell},
+    rc::Rc,
+};
 
 use larder_proto::{
     esi::{Facts, Target},
-    http::{HeadLimits, OwnedHead, Parsed, RequestHead, parse_request, slots},
+    http::{Fields, HeadLimits, OwnedHead, Parsed, RequestHead, parse_request, slots},
     rules::strip,
 };
 
@@ -25,6 +28,8 @@ pub(crate) struct PartRequest {
     config: Rc<Config>,
     peer: Peer,
     head: Rc<OwnedHead>,
+    /// The fields that a part's request takes over: the same for all parts.
+    passed: Rc<OnceCell<Passed>>,
     since: u64,
     /// Of the same scheme and host as the request of the client.
     own_host: bool,
@@ -37,6 +42,7 @@ impl PartRequest {
             config: request.config.clone(),
             peer: request.peer.clone(),
             head: request.owned_head(),
+            passed: Rc::default(),
             since: request.since,
             own_host: true,
         }
@@ -75,20 +81,10 @@ impl PartRequest {
             let own_host = self.own_host && authority.eq_ignore_ascii_case(&host);
             let path = &target.path_and_query;
             let mut raw = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
-            let fields = request.head.fields;
-            for (name, value) in fields.iter() {
-                let secret =
-                    ["cookie", "authorization"].iter().any(|n| name.eq_ignore_ascii_case(n));
-                if (secret && !(credentials && own_host))
-                    || is_of_the_page(name)
-                    || strip::is_hop_by_hop(name)
-                    || strip::named_by_connection(fields, name)
-                {
-                    continue;
-                }
-                for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-                    raw.extend_from_slice(part);
-                }
+            let passed = self.passed.get_or_init(|| Passed::of(request.head.fields));
+            raw.extend_from_slice(&passed.open);
+            if credentials && own_host {
+                raw.extend_from_slice(&passed.secret);
             }
             raw.extend_from_slice(b"Accept-Encoding: identity\r\n\r\n");
             Some((raw, own_host))
@@ -102,9 +98,40 @@ impl PartRequest {
             config: self.config.clone(),
             peer: self.peer.clone(),
             head,
+            passed: Rc::default(),
             since: self.since,
             own_host,
         })
+    }
+}
+
+/// Field lines of a client's request that the requests of parts have, too.
+#[derive(Default)]
+struct Passed {
+    open: Vec<u8>,
+    /// The visitor's credentials.
+    secret: Vec<u8>,
+}
+
+impl Passed {
+    fn of(fields: Fields<'_>) -> Self {
+        // A client may name thousands of options: they are searched, not gone through for each.
+        let mut named: Vec<_> =
+            fields.elements("connection").map(<[u8]>::to_ascii_lowercase).collect();
+        named.sort_unstable();
+        let mut passed = Self::default();
+        for (name, value) in fields.iter() {
+            let is_named = || named.binary_search(&name.to_ascii_lowercase().into_bytes()).is_ok();
+            if is_of_the_page(name) || strip::is_hop_by_hop(name) || is_named() {
+                continue;
+            }
+            let secret = ["cookie", "authorization"].iter().any(|n| name.eq_ignore_ascii_case(n));
+            let lines = if secret { &mut passed.secret } else { &mut passed.open };
+            for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                lines.extend_from_slice(part);
+            }
+        }
+        passed
     }
 }
 

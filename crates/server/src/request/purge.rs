@@ -177,7 +177,7 @@ impl<'f> Purger<'f> {
         let mut found = false;
         for key in keys {
             found |= self.delete_object(key);
-            self.pages.flights.purge(|primary| key::url_key(primary) == key, self.soft);
+            self.pages.flights.purge(|primary| key::url_key(primary) == key);
             found |= self.key(key);
             found |= self.tagged(&url_tag(key)).await > 0;
         }
@@ -231,7 +231,7 @@ impl<'f> Purger<'f> {
         let KeyParts { host, port, path_and_query, .. } = wanted;
         let means = Means::Prefix(host, port, path_and_query);
         let begun = self.begin(means, || What::prefix(&wanted));
-        self.pages.flights.purge(meant, self.soft);
+        self.pages.flights.purge(meant);
         let objects =
             self.delete_objects(|objects, key, flags| objects.is_below(key, flags, &wanted)).await;
         let (mut pages, mut variants) = (0, 0);
@@ -270,7 +270,7 @@ impl<'f> Purger<'f> {
     /// Every page with a tag as the store has it.
     pub(crate) async fn tag(&self, tag: &[u8]) -> u64 {
         let begun = self.begin(Means::Tag(tag), || What::Tag(tag.to_vec()));
-        self.pages.flights.purge_tag(tag, self.soft);
+        self.pages.flights.purge_tag(tag);
         let purged = self.tagged(tag).await;
         begun.done();
         purged
@@ -313,9 +313,7 @@ impl<'f> Purger<'f> {
         may: impl Fn(&KeyParts<'_>) -> bool,
         matches: impl Fn(&KeyParts<'_>, &EntryInfo, &PageView<'_>) -> bool,
     ) -> u64 {
-        self.pages
-            .flights
-            .purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)), self.soft);
+        self.pages.flights.purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)));
         let mut purged = 0;
         self.walk(PAGES, |key, info| {
             let stay = Keep::Keep;

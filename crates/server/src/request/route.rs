@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use larder_proto::{
-    http::{BodyFraming, Method, has_dot_segment, key, query},
+    http::{BodyFraming, Method, dictionary, has_dot_segment, key, query},
     rules::Forward,
 };
 
@@ -113,8 +113,14 @@ fn way(request: &Request<'_, '_>, policy: &RulePolicy) -> Way {
         || request.upgrade().is_some()
         || request.connection_hides_fields();
     let unkeyed = policy.handling.as_ref().is_some_and(|handling| handling.unkeyed);
-    if policy.pass || unkeyed || special || cookies() {
+    if special || ((policy.pass || unkeyed || cookies()) && !is_dictionary(request, policy)) {
         return Way::Pass(Forward::Bypass);
     }
     Way::Lookup
+}
+
+/// Whether a request is for the dictionary of its site's documents, which is made here: neither a
+/// cookie nor a rule sends it to the origin.
+fn is_dictionary(request: &Request<'_, '_>, policy: &RulePolicy) -> bool {
+    policy.cache.dictionary && request.head.target.path_and_query == dictionary::PATH
 }

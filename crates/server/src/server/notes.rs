@@ -1,9 +1,11 @@
 //! Numbers that another run of this server needs beside the memory: written by the one that gives
 //! it, or stops, read by the one that has it then.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::Faces;
+use crate::redis;
 
 /// Numbers that concern the entries of the memory.
 #[derive(Debug, Default)]
@@ -12,6 +14,10 @@ pub(super) struct Notes {
     flush: u64,
     /// Purges of the fleet that were carried out on the entries: for each author the last number.
     executed: Vec<(u64, u64)>,
+    /// Libraries of functions of the Redis face: name, text and functions.
+    libraries: Vec<(String, Vec<u8>, redis::Functions)>,
+    /// The places of Redis's databases, which SWAPDB changes.
+    places: Vec<u8>,
 }
 
 impl Notes {
@@ -19,7 +25,10 @@ impl Notes {
         let flush = faces.memcached.as_ref().map_or(0, |shared| shared.planned_flush());
         let remote = faces.http.as_ref().and_then(|(shared, _)| shared.remote.as_ref());
         let executed = remote.map_or_else(Vec::new, |remote| remote.journal.executed());
-        Notes { flush, executed }
+        let redis = faces.redis.as_ref();
+        let libraries = redis.map_or_else(Vec::new, |shared| shared.libraries.passed());
+        let places = redis.map_or_else(Vec::new, |shared| shared.places());
+        Notes { flush, executed, libraries, places }
     }
 
     /// Applies them, before anybody is served.
@@ -32,10 +41,31 @@ impl Notes {
                 remote.journal.made_up(*author, *number);
             }
         }
+        if let Some(shared) = &faces.redis {
+            shared.set_places(&self.places);
+            if !self.libraries.is_empty() {
+                shared.libraries.restore(shared, self.libraries.clone());
+            }
+        }
     }
 
     pub(super) fn to_value(&self) -> Value {
-        json!({"flush": self.flush, "executed": self.executed})
+        // Texts may be of any bytes.
+        let text = |bytes: &[u8]| BASE64_STANDARD.encode(bytes);
+        let library = |(name, code, functions): &(String, Vec<u8>, redis::Functions)| {
+            let function = |(name, description, flags): &(String, Option<Vec<u8>>, u8)| {
+                json!([name, description.as_deref().map(text), flags])
+            };
+            let functions: Vec<_> = functions.iter().map(function).collect();
+            json!({"name": name, "code": text(code), "functions": functions})
+        };
+        let libraries: Vec<_> = self.libraries.iter().map(library).collect();
+        json!({
+            "flush": self.flush,
+            "executed": self.executed,
+            "libraries": libraries,
+            "places": self.places,
+        })
     }
 
     /// Missing notes are those of a first start.
@@ -43,6 +73,27 @@ impl Notes {
         Notes {
             flush: value["flush"].as_u64().unwrap_or(0),
             executed: serde_json::from_value(value["executed"].clone()).unwrap_or_default(),
+            libraries: libraries_of(value).unwrap_or_default(),
+            places: serde_json::from_value(value["places"].clone()).unwrap_or_default(),
         }
     }
+}
+
+/// The libraries of notes. None: one is broken, and none is taken.
+fn libraries_of(value: &Value) -> Option<Vec<(String, Vec<u8>, redis::Functions)>> {
+    let text = |value: &Value| BASE64_STANDARD.decode(value.as_str()?).ok();
+    let function = |value: &Value| {
+        let name = value[0].as_str()?.to_owned();
+        let description = if value[1].is_null() { None } else { Some(text(&value[1])?) };
+        Some((name, description, u8::try_from(value[2].as_u64()?).ok()?))
+    };
+    let library = |value: &Value| {
+        let functions = value["functions"].as_array()?.iter().map(function);
+        Some((
+            value["name"].as_str()?.to_owned(),
+            text(&value["code"])?,
+            functions.collect::<Option<_>>()?,
+        ))
+    };
+    value["libraries"].as_array()?.iter().map(library).collect()
 }

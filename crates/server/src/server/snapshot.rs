@@ -39,8 +39,8 @@ const HEAD: usize = 8 + 3 * 8 + 8;
 const BEFORE: u64 = 16;
 /// Longest image: a segment has some hundred bytes in it, and the ghost a hundredth of the memory.
 const IMAGE: u64 = 16 << 30;
-/// Longest notes.
-const NOTES: u64 = 1 << 20;
+/// Longest notes: libraries of functions have a megabyte.
+const NOTES: u64 = 4 << 20;
 /// Bytes after which the disk has to have them.
 const SYNCED: usize = 64 << 20;
 /// Wait for writes that are under way, in milliseconds.

@@ -89,7 +89,7 @@ pub(super) fn ready(link: &Link) -> io::Result<Given> {
     if message["kind"].as_str() != Some("memory") {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let notes = Notes::of_value(&message["notes"]);
+    let mut notes = Notes::of_value(&message["notes"]);
     if files.len() != 2 {
         return Ok(Given { memory: None, notes });
     }
@@ -97,6 +97,10 @@ pub(super) fn ready(link: &Link) -> io::Result<Given> {
     let mut image = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut image)?;
+    if let Some(len) = message["image"].as_u64().and_then(|len| usize::try_from(len).ok()) {
+        let text = image.split_off(len.min(image.len()));
+        notes = Notes::of_value(&serde_json::from_slice(&text)?);
+    }
     Ok(Given { memory: Some(GivenMemory { memory, image }), notes })
 }
 

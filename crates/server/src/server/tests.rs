@@ -29,6 +29,7 @@ fn redis(listen: Vec<Listen>) -> RedisSettings {
         subscriber_buffer: 1 << 16,
         password: None,
         users: None,
+        acl: None,
         protected: true,
         shutdown: false,
         share_memcached: false,

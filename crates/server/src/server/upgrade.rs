@@ -50,6 +50,8 @@ pub(super) const PROTOCOL: u64 = 1;
 const FINISH: Ms = 2000;
 /// Wait for the other process to start its threads, once it has the memory.
 const UP: Duration = Duration::from_secs(20);
+/// Longest notes in a message, in bytes; longer ones follow the image.
+const NOTES: usize = 16 << 10;
 /// The reason if the new process is gone.
 const ENDED: &str = "the new process has ended";
 /// Interval of looks at a condition.
@@ -124,9 +126,14 @@ impl Server {
     }
 
     /// The process that was to take over has ended without having done so: its memory is this
-    /// one's again, empty.
+    /// one's again, empty, and nobody uses the disk.
     pub fn take_back(&self) {
         self.store.take_back();
+        if let Some((shared, _)) = &self.faces.http
+            && let Some(disk) = &shared.disk
+        {
+            disk.forsake();
+        }
     }
 
     fn send_sockets(&self, link: &Link, manager: &Value) -> std::io::Result<()> {
@@ -233,8 +240,14 @@ impl Server {
             let mut file = std::fs::File::from(file);
             file.write_all(&image)?;
             let notes = Notes::of(&self.faces).to_value();
+            let text = notes.to_string();
+            let mut message = json!({"kind": "memory", "notes": notes});
+            if text.len() > NOTES {
+                file.write_all(text.as_bytes())?;
+                message = json!({"kind": "memory", "image": image.len()});
+            }
             let both: [BorrowedFd<'_>; 2] = [memory, file.as_fd()];
-            link.send(&json!({"kind": "memory", "notes": notes}), &both)
+            link.send(&message, &both)
         };
         written().map_err(failed)?;
         Ok(Ok(()))
@@ -285,11 +298,32 @@ impl Server {
 fn send(link: &Link, parcel: &Parcel) -> std::io::Result<()> {
     match parcel {
         Parcel::Connection(passed) => link.send(&passed.describe(), &[passed.descriptor()]),
-        Parcel::Keys(keys) => link.send(&json!({"kind": "keys", "keys": keys}), &[]),
-        Parcel::Tags(site, tags) => {
-            link.send(&json!({"kind": "tags", "site": site, "tags": tags}), &[])
+        Parcel::Keys(keys) => {
+            in_messages(keys, |keys| link.send(&json!({"kind": "keys", "keys": keys}), &[]))
         }
+        Parcel::Tags(site, tags) => in_messages(tags, |tags| {
+            link.send(&json!({"kind": "tags", "site": site, "tags": tags}), &[])
+        }),
     }
+}
+
+/// Sends a list in as many messages as it needs: a byte takes up to four in JSON.
+fn in_messages(
+    mut list: &[Vec<u8>],
+    mut send: impl FnMut(&[Vec<u8>]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    const BYTES: usize = link::LONGEST / 8;
+    while !list.is_empty() {
+        let mut bytes = 0;
+        let fits = list.iter().take_while(|item| {
+            bytes += item.len() + 1;
+            bytes <= BYTES
+        });
+        let (now, later) = list.split_at(fits.count().max(1));
+        send(now)?;
+        list = later;
+    }
+    Ok(())
 }
 
 /// The other process, while it comes up.

@@ -1,6 +1,8 @@
 //! The object faces: memcached and Redis.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use larder_proto::resp::acl::{self, User};
 
 use super::{Certificate, ClientAuth, Net, Secret, TlsVersion};
 
@@ -55,6 +57,37 @@ impl PartialEq for FaceTls {
 }
 
 impl Eq for FaceTls {}
+
+/// A file of users with their rules, as Redis's `aclfile`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclFile {
+    /// Its path: ACL LOAD and ACL SAVE use it.
+    pub path: PathBuf,
+    /// Its users by name.
+    pub users: Arc<BTreeMap<Box<[u8]>, User>>,
+}
+
+impl AclFile {
+    /// Largest file in bytes.
+    pub const BYTES: usize = 4 << 20;
+
+    /// The users of a file's text. Err: its mistakes; `name` is the file's.
+    ///
+    /// # Errors
+    /// All mistakes in one line.
+    pub fn parse(path: PathBuf, text: &[u8]) -> Result<AclFile, String> {
+        let users = acl::parse(text, &path.display().to_string(), sha256)?;
+        Ok(AclFile { path, users: Arc::new(users) })
+    }
+}
+
+/// SHA-256.
+pub(crate) fn sha256(bytes: &[u8]) -> acl::Hash {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let mut hash = acl::Hash::default();
+    hash.copy_from_slice(digest.as_ref());
+    hash
+}
 
 /// Names and passwords of clients.
 pub type Users = Arc<[(String, Secret)]>;
@@ -199,6 +232,8 @@ pub struct RedisSettings {
     pub password: Option<Secret>,
     /// Further users; each may do everything.
     pub users: Option<Users>,
+    /// A file of users with their rules, instead of both.
+    pub acl: Option<AclFile>,
     /// Without a password, only this machine may connect.
     pub protected: bool,
     /// `SHUTDOWN` is allowed. It ends the program, pages included.

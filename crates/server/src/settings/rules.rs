@@ -23,6 +23,9 @@ use super::{
     rate::Rate,
 };
 
+/// Rules of one site, those of its preset included.
+pub const MAX_RULES: usize = 64;
+
 /// Whether any field line of this name (any case) satisfies the test.
 pub type AnyField<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool + 'a;
 

@@ -42,6 +42,7 @@ fn site(hosts: &[&str]) -> Site {
         client_auth: None,
         debug: Permission::default(),
         error_pages: Arc::default(),
+        dictionary: None,
         defaults: Arc::default(),
         rules: Vec::new(),
     }

@@ -229,6 +229,13 @@ pub(super) const REDIS: &[Opt] = &[
         "A file with lines `user:password` for `AUTH user password`. Each may do everything.",
     ),
     opt(
+        "acl_file",
+        Kind::File,
+        "",
+        "A file of users with their rules (Redis: `aclfile`), which `ACL LOAD` reads again and \
+         `ACL SAVE` writes. Instead of `password_file` and `users_file`.",
+    ),
+    opt(
         "protected",
         Kind::Bool,
         "true",

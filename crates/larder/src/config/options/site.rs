@@ -1,7 +1,7 @@
 //! Options of `[[site]]`, of its rules, and of presets.
 
 use super::https::{CLIENT_CA, CLIENT_CERTIFICATE, CLIENT_CRL};
-use super::{HOUR, Kind, Opt, SECOND, Section, TIB, YEAR, list, opt, required};
+use super::{HOUR, KIB, Kind, MIB, Opt, SECOND, Section, TIB, YEAR, list, opt, required};
 
 /// Pages for errors of Larder's own.
 pub(super) const ERROR_PAGES: Opt = list(
@@ -57,6 +57,15 @@ pub(super) const SITE: &[Opt] = &[
          none.",
     ),
     ERROR_PAGES,
+    opt(
+        "dictionary",
+        Kind::Table(Section::Dictionary, Some("on")),
+        "",
+        "Compress pages of HTTPS with dictionaries that browsers keep (RFC 9842), in the codings \
+         `dcz` and `dcb` beside `zstd` and `br` of `compress`: one that is made of what the site's \
+         documents have in common, and those that the origin names by `Use-As-Dictionary`. `true`, \
+         or a table. Default: off.",
+    ),
     opt("rule", Kind::Tables(Section::Rule), "", "Settings for some of the requests; see Rules."),
 ];
 
@@ -73,6 +82,30 @@ pub(super) const PURGE: &[Opt] = &[
 pub(super) const DEBUG: &[Opt] = &[
     list("from", Kind::Net, "", "Addresses and networks that need no token."),
     opt("token_file", Kind::File, "", "A file with a token, for `Authorization: Bearer TOKEN`."),
+];
+
+pub(super) const DICTIONARY: &[Opt] = &[
+    opt("on", Kind::Bool, "true", "Compress with dictionaries."),
+    opt(
+        "size",
+        Kind::Size(4 * KIB, MIB),
+        "128KiB",
+        "Most bytes of the dictionary that is made of the site's documents, before it is compressed \
+         itself.",
+    ),
+    opt(
+        "pages",
+        Kind::Count(8, 256),
+        "64",
+        "Most documents that it is made of: the latest that were asked for more than once.",
+    ),
+    opt(
+        "refresh",
+        Kind::Time(SECOND, YEAR),
+        "1d",
+        "Browsers use it for this long, and it is made anew then. Pages are compressed with the one \
+         before for as long again.",
+    ),
 ];
 
 pub(super) const RULE: &[Opt] = &[
@@ -344,8 +377,8 @@ pub(super) const POLICY: &[Opt] = &[
         Kind::Choice(&["all", "one"]),
         "all",
         "Forms of a page with `compress` that are kept: `all`: the page itself and each coding that \
-         clients ask for; `one`: the smallest coding alone, so that more pages fit. Clients that do \
-         not take it, and ranges, cost a decompression on each hit.",
+         clients ask for; `one`: one coding alone, which is found to be the smallest, so that more \
+         pages fit. Clients that do not take it, and ranges, cost a decompression on each hit.",
     ),
     opt(
         "esi",

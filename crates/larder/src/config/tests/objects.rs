@@ -138,6 +138,7 @@ ceiling = "2MiB"
         subscriber_buffer: 1 << 20,
         password: face.password.clone(),
         users: face.users.clone(),
+        acl: None,
         protected: false,
         shutdown: true,
         share_memcached: true,
@@ -205,4 +206,25 @@ fn a_password_and_what_goes_round_it_exclude_each_other() {
         assert!(found && loaded.settings.is_none(), "{text}{}", loaded.report);
     }
     std::fs::remove_file(&users).expect("removed");
+}
+
+#[test]
+fn a_file_of_users_is_read_and_its_mistakes_are_told() {
+    let path = std::env::temp_dir().join(format!("larder-acl-{}", std::process::id()));
+    let file = path.display();
+    let set = format!("[redis]\nacl_file = \"{file}\"\n");
+    std::fs::write(&path, "user ann on >pw ~* +@read\n").expect("a file");
+    let face = good(&set).redis.expect("a face");
+    assert_eq!(face.acl.expect("users").users.len(), 1);
+    let both = of(&format!("{set}password_file = \"{file}\"\n"));
+    let told = said(&both).join("\n");
+    assert!(told.contains("`acl_file` has all users, and `password_file` would have"), "{told}");
+    std::fs::write(&path, "user ann on\nuser bob +nosuch\n").expect("a file");
+    let told = said(&of(&set)).join("\n");
+    let expected = format!(
+        "l.toml:2:1: error: {file}:2: Error in applying operation '+nosuch': Unknown command or \
+         category name in ACL."
+    );
+    assert_eq!(told, expected);
+    std::fs::remove_file(&path).expect("removed");
 }

@@ -10,9 +10,11 @@
 //! | `reader.rs`, `writer.rs` | lengths, strings, numbers |
 //! | `lzf.rs` | compressed strings |
 //! | `packed.rs` | listpacks, ziplists and sets of integers |
+//! | `functions.rs` | libraries of functions |
 //! | `loader.rs`, `stream.rs` | a payload as a sequence of parts |
 
 mod crc64;
+mod functions;
 mod loader;
 mod lzf;
 mod packed;
@@ -21,6 +23,7 @@ mod stream;
 mod writer;
 
 pub use crc64::crc64;
+pub use functions::{NoFunctions, read_functions, write_functions};
 pub use loader::{Form, Loader, Part};
 pub use lzf::Lzf;
 pub use packed::Listpack;

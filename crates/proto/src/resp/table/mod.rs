@@ -217,6 +217,32 @@ impl Command {
         self.keys.iter().flat_map(|spec| spec.places(args)).collect()
     }
 
+    /// The places of its keys in a call with the bits of [`key`] for each, as the check of a user's
+    /// rights needs them (Redis: `getKeysFromCommandWithSpecs`).
+    pub fn uses(&self, args: &Args<'_>) -> Vec<(usize, u32)> {
+        let mut uses = Vec::new();
+        for spec in self.keys.iter().filter(|spec| spec.flags & key::NOT_KEY == 0) {
+            let flags = self.flags_with(spec.flags, args);
+            uses.extend(spec.places(args).into_iter().map(|place| (place, flags)));
+        }
+        uses
+    }
+
+    /// Key flags of SET and BITFIELD, which depend on the arguments (Redis: `setGetKeys` and
+    /// `bitfieldGetKeys`); those of other commands as they are.
+    pub fn flags_with(&self, flags: u32, args: &Args<'_>) -> u32 {
+        if flags & key::VARIABLE_FLAGS == 0 {
+            return flags;
+        }
+        let changes = key::RW | key::ACCESS | key::UPDATE;
+        match self.id {
+            Id::Set if (3..args.len()).any(|at| args.is(at, "get")) => changes,
+            Id::Set => key::OW | key::UPDATE,
+            Id::Bitfield if only_reads(args) => key::RO | key::ACCESS,
+            _ => changes,
+        }
+    }
+
     /// The places of its keys in a call with `count` arguments, if it does not have
     /// [`flag::MOVABLEKEYS`].
     #[inline]
@@ -262,6 +288,20 @@ impl KeySpec {
             }
         }
     }
+}
+
+/// Does this BITFIELD only read?
+fn only_reads(args: &Args<'_>) -> bool {
+    let mut at = 2;
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        at += match () {
+            () if args.is(at, "get") && left >= 2 => 3,
+            () if args.is(at, "overflow") && left >= 1 => 2,
+            () => return false,
+        };
+    }
+    true
 }
 
 /// The keys behind STORE, or STOREDIST, of GEORADIUS; the last of all is the destination.

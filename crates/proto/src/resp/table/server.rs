@@ -36,9 +36,16 @@ commands! { COMMANDS
 
 commands! { ACL
     "acl|cat" AclCat -2 [NOSCRIPT LOADING STALE] [SLOW] [0 0 0] [] [];
+    "acl|deluser" AclDeluser -3 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
+    "acl|dryrun" AclDryrun -4 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
+    "acl|genpass" AclGenpass -2 [NOSCRIPT LOADING STALE] [SLOW] [0 0 0] [] [];
     "acl|getuser" AclGetuser 3 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
     "acl|help" AclHelp 2 [LOADING STALE] [SLOW] [0 0 0] [] [];
     "acl|list" AclList 2 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
+    "acl|load" AclLoad 2 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
+    "acl|log" AclLog -2 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
+    "acl|save" AclSave 2 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
+    "acl|setuser" AclSetuser -3 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
     "acl|users" AclUsers 2 [ADMIN NOSCRIPT LOADING STALE] [ADMIN SLOW DANGEROUS] [0 0 0] [] [];
     "acl|whoami" AclWhoami 2 [NOSCRIPT LOADING STALE] [SLOW] [0 0 0] [] [];
 }

@@ -158,6 +158,11 @@ impl Session {
     ) -> Result<Next> {
         let Some(read) = read(quic, open.id, BODY_WINDOW - open.unread.min(BODY_WINDOW - 1)) else {
             open.readable = false;
+            if !open.answered && open.stream.is_none() {
+                // The client has stopped a stream before it was looked at: nothing comes of it.
+                self.cancelled(false)?;
+                return Ok(Next::Done);
+            }
             return Ok(Next::GoOn);
         };
         open.readable = read.more;

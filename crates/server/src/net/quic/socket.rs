@@ -73,10 +73,11 @@ impl Socket {
             return received.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock);
         };
         for (meta, slice) in metas.iter().zip(&slices).take(count) {
-            let mut rest = BytesMut::from(&slice[..meta.len]);
-            while !rest.is_empty() {
-                let data = rest.split_to(meta.stride.clamp(1, rest.len()));
-                let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+            let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+            // QUIC keeps slices of a packet for as long as their stream waits for others: with
+            // memory shared by all, one kept byte would keep the 64 KiB of a joined datagram.
+            for packet in slice[..meta.len].chunks(meta.stride.max(1)) {
+                let data = BytesMut::from(packet);
                 take(Packet { remote: meta.addr, local: meta.dst_ip, ecn, data });
             }
         }

@@ -1,6 +1,7 @@
 //! Commands about the server.
 
-pub(crate) mod acl;
+mod acl;
+mod acl_file;
 mod cluster;
 mod config;
 mod help;
@@ -19,8 +20,15 @@ use super::dispatch::Handler;
 pub(crate) fn handler(id: Id) -> Option<Handler> {
     Some(match id {
         Id::AclCat => acl::categories,
+        Id::AclDeluser => acl::delete,
+        Id::AclDryrun => acl::dry_run,
+        Id::AclGenpass => acl::generate,
         Id::AclGetuser => acl::get_user,
         Id::AclList => acl::list,
+        Id::AclLoad => acl_file::load,
+        Id::AclLog => acl::log,
+        Id::AclSave => acl_file::save,
+        Id::AclSetuser => acl::set_user,
         Id::AclUsers => acl::users,
         Id::AclWhoami => acl::who_am_i,
         Id::ConfigGet => config::get,
@@ -54,6 +62,7 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         | Id::ClientHelp
         | Id::CommandHelp
         | Id::ConfigHelp
+        | Id::FunctionHelp
         | Id::LatencyHelp
         | Id::MemoryHelp
         | Id::PubsubHelp

@@ -114,16 +114,15 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
     let (scripts, bytes) = ctx.shared.scripts.size();
     line!(out, "used_memory_scripts_eval:{bytes}");
     line!(out, "number_of_cached_scripts:{scripts}");
-    for name in [
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-        "used_memory_vm_total",
-    ] {
+    let (libraries, functions, of_functions) = ctx.shared.libraries.size();
+    line!(out, "number_of_functions:{functions}");
+    line!(out, "number_of_libraries:{libraries}");
+    for name in ["used_memory_vm_functions", "used_memory_vm_total"] {
         line!(out, "{name}:0");
     }
     line!(out, "used_memory_vm_total_human:0B");
-    line!(out, "used_memory_functions:0");
+    line!(out, "used_memory_functions:{of_functions}");
+    let bytes = bytes + of_functions;
     line!(out, "used_memory_scripts:{bytes}");
     line!(out, "used_memory_scripts_human:{}", human(bytes as u64));
     line!(out, "maxmemory:{budget}");

@@ -5,19 +5,13 @@ pub(crate) mod params;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use parking_lot::RwLock;
-
-use crate::settings::{RedisSettings, Secret, Users};
+use crate::settings::RedisSettings;
 
 /// Redis's `client-query-buffer-limit`: maximum length of a command in total.
 const QUERY_BUFFER: u64 = 1 << 30;
 
 /// Values that can change at run time. Every connection reads them, so each is an atomic.
 pub(crate) struct Config {
-    /// `requirepass`.
-    password: RwLock<Option<Secret>>,
-    has_password: AtomicBool,
-    users: RwLock<Option<Users>>,
     pub(crate) protected: AtomicBool,
     /// `shutdown`.
     pub(crate) shutdown: AtomicBool,
@@ -43,14 +37,13 @@ pub(crate) struct Config {
     pub(crate) listpack_entries: AtomicU64,
     pub(crate) listpack_value: AtomicU64,
     pub(crate) latency_tracking: AtomicBool,
+    /// `acllog-max-len`.
+    pub(crate) acl_log_len: AtomicU64,
 }
 
 impl Config {
     pub(crate) fn new(settings: &RedisSettings) -> Config {
         Config {
-            has_password: AtomicBool::new(settings.password.is_some()),
-            password: RwLock::new(settings.password.clone()),
-            users: RwLock::new(settings.users.clone()),
             protected: AtomicBool::new(settings.protected),
             shutdown: AtomicBool::new(settings.shutdown),
             slowlog_micros: AtomicU64::new(settings.slowlog_micros.unwrap_or(u64::MAX)),
@@ -66,16 +59,12 @@ impl Config {
             listpack_entries: AtomicU64::new(512),
             listpack_value: AtomicU64::new(64),
             latency_tracking: AtomicBool::new(true),
+            acl_log_len: AtomicU64::new(128),
         }
     }
 
     /// Applies the settings that a reload changed, over values of CONFIG SET.
     pub(crate) fn reload(&self, new: &RedisSettings) {
-        *self.users.write() = new.users.clone();
-        let mut password = self.password.write();
-        self.has_password.store(new.password.is_some(), Relaxed);
-        *password = new.password.clone();
-        drop(password);
         self.protected.store(new.protected, Relaxed);
         self.shutdown.store(new.shutdown, Relaxed);
         self.bulk.store(new.bulk, Relaxed);
@@ -84,42 +73,6 @@ impl Config {
         self.receive.store(new.receive_timeout.as_millis() as u64, Relaxed);
         self.subscriber_buffer.store(new.subscriber_buffer as u64, Relaxed);
         self.slowlog_micros.store(new.slowlog_micros.unwrap_or(u64::MAX), Relaxed);
-    }
-
-    /// Returns whether clients must authenticate.
-    pub(crate) fn has_password(&self) -> bool {
-        self.has_password.load(Relaxed)
-    }
-
-    /// CONFIG SET requirepass; an empty password removes the requirement.
-    pub(crate) fn set_password(&self, password: &[u8]) {
-        let password = Secret::new(password);
-        let mut held = self.password.write();
-        self.has_password.store(password.is_some(), Relaxed);
-        *held = password;
-    }
-
-    /// Checks a user's password.
-    pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
-        if user == b"default" {
-            // Without a password the user `default` accepts any (ACL: `nopass`).
-            return self.password.read().as_ref().is_none_or(|secret| secret.matches(password));
-        }
-        let users = self.users.read();
-        let users = users.iter().flat_map(|users| users.iter());
-        users
-            .filter(|(name, _)| name.as_bytes() == user)
-            .any(|(_, secret)| secret.matches(password))
-    }
-
-    /// The configured users, without `default`.
-    pub(crate) fn users(&self) -> Vec<String> {
-        self.users
-            .read()
-            .iter()
-            .flat_map(|users| users.iter())
-            .map(|(name, _)| name.clone())
-            .collect()
     }
 
     pub(crate) fn slowlog_micros(&self) -> u64 {

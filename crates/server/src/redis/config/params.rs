@@ -6,7 +6,7 @@ use larder_proto::resp::number::parse_bytes;
 
 use crate::{
     redis::{attention, notify, shared::Shared},
-    settings::Listen,
+    settings::{Listen, Secret},
 };
 
 use super::Config;
@@ -137,8 +137,8 @@ pub(crate) static PARAMS: &[Param] = &[
     aliased("min-replicas-to-write", "min-slaves-to-write", Kind::Fixed("0")),
     fixed("repl-timeout", "60"),
     fixed("repl-backlog-size", "1048576"),
-    fixed("aclfile", ""),
-    fixed("acllog-max-len", "128"),
+    param("aclfile", Kind::ReadOnly(acl_file)),
+    param("acllog-max-len", Kind::Number(|config| &config.acl_log_len, 0, ACL_LOG_MOST)),
     fixed("acl-pubsub-default", "resetchannels"),
     fixed("enable-debug-command", "no"),
     fixed("enable-module-command", "no"),
@@ -148,6 +148,9 @@ pub(crate) static PARAMS: &[Param] = &[
 
 /// Maximum of `slowlog-max-len`.
 const SLOWLOG_MOST: u64 = 1 << 16;
+
+/// Maximum of `acllog-max-len`: an entry may take some KB.
+const ACL_LOG_MOST: u64 = 1 << 10;
 
 impl Param {
     /// The value for CONFIG GET.
@@ -237,8 +240,13 @@ fn unix_socket(shared: &Shared) -> String {
     shared.settings.listen.iter().find_map(path).unwrap_or_default()
 }
 
+fn acl_file(shared: &Shared) -> String {
+    let file = shared.settings.acl.as_ref();
+    file.map(|file| file.path.display().to_string()).unwrap_or_default()
+}
+
 fn set_password(shared: &Shared, value: &[u8]) -> Result<(), String> {
-    shared.config.set_password(value);
+    shared.acl.set_password(shared, Secret::new(value).as_ref());
     Ok(())
 }
 

@@ -3,12 +3,12 @@
 use larder_proto::resp::{Args, Version, number};
 
 use crate::redis::{
+    acl::{self, Context, Reason},
     ctx::Ctx,
     dispatch::text,
     job::{Job, Progress},
     monitor, multi,
-    shared::Shared,
-    state::{Answers, Conn, gate},
+    state::{Answers, gate},
 };
 
 use super::{client, pubsub, tracking};
@@ -91,8 +91,8 @@ impl Job for Reset {
         }
         conn.select(0, shared);
         conn.known.text.lock().name.clear();
-        conn.known.text.lock().user = b"default".to_vec();
-        conn.set_gate(gate::STRANGER, shared.config.has_password());
+        conn.known.text.lock().user = acl::DEFAULT.to_vec();
+        acl::enter(shared, conn);
         conn.set_version(Version::V2);
         ctx.version = Version::V2;
         ctx.reply().simple("RESET");
@@ -100,33 +100,33 @@ impl Job for Reset {
     }
 }
 
-/// Authenticates the connection if name and password are right.
-fn authenticate(shared: &Shared, conn: &mut Conn, user: &[u8], password: &[u8]) -> bool {
-    let admitted = shared.config.admits(user, password);
-    if admitted {
-        conn.set_gate(gate::STRANGER, false);
-        conn.known.text.lock().user = user.to_vec();
+/// Authenticates the connection if name and password are right; else answers.
+fn authenticate(ctx: &mut Ctx<'_>, command: &[u8], user: &[u8], password: &[u8]) -> bool {
+    if let Some(slot) = ctx.shared.acl.admitted(user, password) {
+        acl::log_in(ctx.shared, ctx.conn, slot);
+        return true;
     }
-    admitted
+    ctx.face.counters.acl_access_denied_auth.one();
+    let context = if ctx.conn.in_exec { Context::Multi } else { Context::Top };
+    acl::refusal(ctx.shared, ctx.conn, Reason::Auth, context, command, Some(user));
+    ctx.reply().error(WRONG_PASSWORD);
+    false
 }
 
 pub(crate) fn auth(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() > 3 {
         return ctx.reply().error("ERR syntax error");
     }
-    if args.len() == 2 && !ctx.shared.config.has_password() {
+    if args.len() == 2 && ctx.shared.acl.is_open() {
         return ctx.reply().error(
             "ERR AUTH <password> called without any password configured for the default user. Are \
              you sure your configuration is correct?",
         );
     }
     let (user, password) =
-        if args.len() == 2 { (&b"default"[..], args.get(1)) } else { (args.get(1), args.get(2)) };
-    if authenticate(ctx.shared, ctx.conn, user, password) {
+        if args.len() == 2 { (acl::DEFAULT, args.get(1)) } else { (args.get(1), args.get(2)) };
+    if authenticate(ctx, args.get(0), user, password) {
         ctx.reply().ok();
-    } else {
-        ctx.face.counters.acl_access_denied_auth.one();
-        ctx.reply().error(WRONG_PASSWORD);
     }
 }
 
@@ -162,10 +162,9 @@ pub(crate) fn hello(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         }
     }
     if let Some((user, password)) = credentials
-        && !authenticate(ctx.shared, ctx.conn, user, password)
+        && !authenticate(ctx, args.get(0), user, password)
     {
-        ctx.face.counters.acl_access_denied_auth.one();
-        return ctx.reply().error(WRONG_PASSWORD);
+        return;
     }
     if ctx.conn.gates & gate::STRANGER != 0 {
         return ctx.reply().error(

@@ -1,9 +1,9 @@
 //! COMMAND: properties of the commands.
 
 use larder_proto::resp::{
-    Args,
+    Args, Owned,
     glob::{self, Pattern},
-    table::{self, Command, Id, category, docs, flag, key, names},
+    table::{self, Command, category, docs, flag, key, names},
 };
 
 use crate::redis::{
@@ -147,10 +147,15 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     chosen.iter().for_each(|name| reply.bulk(name.as_bytes()));
 }
 
-/// The command that the arguments from the third on form, and the positions of its keys.
-fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str> {
+/// The command that the arguments from the third on form.
+fn inner(args: &Args<'_>) -> Owned {
     let parts: Vec<&[u8]> = args.from(2).collect();
-    let inner = larder_proto::resp::Owned::new(&parts);
+    Owned::new(&parts)
+}
+
+/// The same command as the table has it, and the positions of its keys.
+fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str> {
+    let inner = inner(args);
     let inner = inner.args();
     let name = inner.get(0);
     let Some(command) = table::find(name).map(|own| own.subcommand(inner.get(1)).unwrap_or(own))
@@ -186,43 +191,16 @@ pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         Ok(found) => found,
         Err(error) => return ctx.reply().error(error),
     };
+    let inner = inner(args);
     let mut reply = ctx.reply();
     reply.array(places.len());
     for (nth, place) in places.iter().enumerate() {
         // One specification per key, or one for all keys.
         let spec = command.keys.get(nth).or(command.keys.last());
-        let flags = spec.map_or(0, |spec| with_arguments(spec.flags, command, args));
+        let flags = spec.map_or(0, |spec| command.flags_with(spec.flags, &inner.args()));
         reply.array(2);
         reply.bulk(args.get(place + 2));
         reply.set(flags.count_ones() as usize);
         names(flags, &key::NAMES).for_each(|name| reply.simple(name));
     }
-}
-
-/// Key flags of SET and BITFIELD, which depend on the arguments (`setGetKeys` and `bitfieldGetKeys`
-/// of Redis). `args` begins with COMMAND GETKEYSANDFLAGS.
-fn with_arguments(flags: u32, command: &Command, args: &Args<'_>) -> u32 {
-    if flags & key::VARIABLE_FLAGS == 0 {
-        return flags;
-    }
-    let changes = key::RW | key::ACCESS | key::UPDATE;
-    match command.id {
-        Id::Set if (5..args.len()).any(|at| args.is(at, "get")) => changes,
-        Id::Set => key::OW | key::UPDATE,
-        Id::Bitfield if only_reads(args) => key::RO | key::ACCESS,
-        _ => changes,
-    }
-}
-
-fn only_reads(args: &Args<'_>) -> bool {
-    let mut at = 4;
-    while at < args.len() {
-        let left = args.len() - at - 1;
-        at += match () {
-            () if args.is(at, "get") && left >= 2 => 3,
-            () if args.is(at, "overflow") && left >= 1 => 2,
-            () => return false,
-        };
-    }
-    true
 }

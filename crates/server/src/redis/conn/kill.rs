@@ -2,7 +2,7 @@
 
 use larder_proto::resp::{Args, number};
 
-use crate::redis::{ctx::Ctx, dispatch::text, known::Known};
+use crate::redis::{acl::Acl, ctx::Ctx, dispatch::text, known::Known};
 
 use super::client::{Type, address, local_address, type_named, type_of};
 
@@ -20,7 +20,7 @@ struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     /// Parses pairs of name and value. `Err`: the error message.
-    fn read(args: &Args<'a>, users: &[String]) -> Result<Filter<'a>, String> {
+    fn read(args: &Args<'a>, users: &Acl) -> Result<Filter<'a>, String> {
         let mut filter = Filter { skip_me: true, ..Filter::default() };
         let mut at = 2;
         while at < args.len() {
@@ -40,7 +40,7 @@ impl<'a> Filter<'a> {
             } else if args.is(at, "laddr") {
                 filter.local = Some(value);
             } else if args.is(at, "user") {
-                if value != b"default" && !users.iter().any(|user| user.as_bytes() == value) {
+                if users.user(value).is_none() {
                     return Err(format!("ERR No such user '{}'", text(value)));
                 }
                 filter.user = Some(value);
@@ -70,7 +70,7 @@ pub(crate) fn kill(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         // The old form does not exclude the caller.
         Ok(Filter { address: Some(args.get(2)), ..Filter::default() })
     } else {
-        Filter::read(args, &ctx.shared.config.users())
+        Filter::read(args, &ctx.shared.acl)
     };
     let filter = match filter {
         Ok(filter) => filter,

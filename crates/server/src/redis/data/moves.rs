@@ -152,7 +152,11 @@ fn move_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     put_copy(ctx, args, entry, (ctx.shared.namespace(db), 1), Condition::Absent, end)
 }
 
-/// SWAPDB index1 index2: refused unless both are equal; each database is a fixed part of the store.
+/// Error for a database that is memcached's too.
+const SHARED: &str = "ERR database 0 is shared with memcached, and cannot be swapped";
+
+/// SWAPDB index1 index2: the databases change their places in the store. Its caller holds all
+/// stripes.
 pub(super) fn swapdb(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
         let number =
@@ -163,8 +167,18 @@ pub(super) fn swapdb(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if !databases.contains(&first) || !databases.contains(&second) {
             return Err(NO_DATABASE.into());
         }
+        let [first, second] = [first, second].map(|db| u8::try_from(db).unwrap_or_default());
         if first != second {
-            return Err("ERR Larder does not swap databases".into());
+            if ctx.shared.settings.share_memcached && (first == 0 || second == 0) {
+                return Err(SHARED.into());
+            }
+            let namespaces = [first, second].map(|db| ctx.shared.namespace(db));
+            ctx.shared.swap(first, second);
+            ctx.conn.select(ctx.conn.db, ctx.shared);
+            ctx.ns = ctx.conn.ns;
+            ctx.shared.watched.wrote_all(namespaces);
+            ctx.shared.waiting.call_all([first, second]);
+            ctx.flushed();
         }
         ctx.reply().ok();
         Ok(())

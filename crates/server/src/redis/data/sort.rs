@@ -8,7 +8,10 @@ use larder_proto::resp::{
 };
 use larder_store::PutError;
 
-use super::super::ctx::{Class, Ctx};
+use super::super::{
+    acl,
+    ctx::{Class, Ctx},
+};
 use super::Run;
 use super::access::{is_hash, is_string, type_name};
 use super::collection::{BYTES, Side, SlowMap, Tree};
@@ -102,6 +105,9 @@ fn begin(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, stores: bool) {
     ctx.settle(outcome, args);
 }
 
+const BY_DENIED: &str = "ERR BY option of SORT denied due to insufficient ACL permissions";
+const GET_DENIED: &str = "ERR GET option of SORT denied due to insufficient ACL permissions";
+
 fn options(ctx: &Ctx<'_>, args: &Args<'_>, stores: bool) -> Outcome<Sorting> {
     let mut job = Sorting {
         descending: false,
@@ -138,8 +144,14 @@ fn options(ctx: &Ctx<'_>, args: &Args<'_>, stores: bool) -> Outcome<Sorting> {
         } else if args.is(at, "BY") && left >= 1 {
             job.by = Some(at + 1);
             job.as_they_are = !args.get(at + 1).contains(&b'*');
+            if !job.as_they_are && !acl::check_reading_all(ctx.conn, args) {
+                return Err(BY_DENIED.into());
+            }
             at += 1;
         } else if args.is(at, "GET") && left >= 1 {
+            if !acl::check_reading_all(ctx.conn, args) {
+                return Err(GET_DENIED.into());
+            }
             job.get.push(at + 1);
             at += 1;
         } else {

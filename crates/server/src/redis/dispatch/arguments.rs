@@ -32,6 +32,7 @@ fn takes_many(command: &Command) -> bool {
                 | Id::Watch
                 | Id::Eval
                 | Id::Evalsha
+                | Id::Fcall
                 | Id::CommandGetkeys
         )
 }
@@ -73,9 +74,16 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
         // COMMAND GETKEYS: a command of any other is its arguments.
         Some(_) if args.is(0, "command") => (MESSAGE, MESSAGE),
         Some(Id::Echo | Id::Ping) => (ECHOED, ECHOED),
-        Some(Id::Eval | Id::EvalRo | Id::Evalsha | Id::EvalshaRo | Id::Script) => {
-            (MESSAGE, MESSAGE)
-        }
+        Some(
+            Id::Eval
+            | Id::EvalRo
+            | Id::Evalsha
+            | Id::EvalshaRo
+            | Id::Fcall
+            | Id::FcallRo
+            | Id::Script,
+        ) => (MESSAGE, MESSAGE),
+        Some(Id::Function) => (LIBRARIES, LIBRARIES),
         None => return None,
         Some(_) => (WORD, WORD),
     };
@@ -91,6 +99,9 @@ pub(crate) fn overlong(args: &Args<'_>) -> Option<String> {
     let name = args.get(0).to_ascii_lowercase();
     Some(format!("ERR an argument of '{}' is longer than {most} bytes", text(&name)))
 }
+
+/// The same of the payload of FUNCTION RESTORE, whose checksum is computed at once.
+const LIBRARIES: usize = 2 << 20;
 
 /// Bytes of a command's arguments shown in "unknown command".
 const SHOWN: usize = 128;

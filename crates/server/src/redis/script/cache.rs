@@ -27,8 +27,8 @@ pub(crate) struct Script {
     /// SHA-1 of its text in hexadecimal digits.
     pub(crate) name: Arc<str>,
     pub(crate) text: Arc<[u8]>,
-    /// It says that it does not write (`flags=no-writes`).
-    pub(crate) no_writes: bool,
+    /// Its first line has flags: whether it does not write (`flags=no-writes`).
+    pub(crate) no_writes: Option<bool>,
 }
 
 #[derive(Default)]

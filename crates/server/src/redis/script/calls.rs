@@ -7,13 +7,15 @@
 //! wait at a time. A second one does not wait, and its command runs all the same: that command is
 //! not isolated from the one that holds the key.
 
-use larder_proto::resp::{Args, Owned, Version, table, table::flag};
+use larder_proto::resp::{Args, Owned, Version, table::flag};
 
 use super::job::{Next, ScriptJob};
 use crate::redis::{
+    acl,
     ctx::Ctx,
     dispatch::{self, Found},
     locks::WantedStripes,
+    state::gate,
 };
 
 const UNKNOWN: &str = "ERR Unknown Redis command called from script";
@@ -43,9 +45,10 @@ impl ScriptJob {
         // The hint belongs to the command that runs the script.
         ctx.face.hint.set(None);
         ctx.conn.version = version;
-        (ctx.conn.db, ctx.conn.ns) = self.db;
+        // Its place may have changed before the script had a key.
+        (ctx.conn.db, ctx.conn.ns) = (self.db, ctx.shared.namespace(self.db));
         dispatch::call(ctx.face, ctx.conn, found, &args, self.now, &mut self.out);
-        self.db = (ctx.conn.db, ctx.conn.ns);
+        self.db = ctx.conn.db;
         if let Some(begun) = ctx.conn.begun.take() {
             return Some(Next::Command(begun, owned));
         }
@@ -64,6 +67,9 @@ impl ScriptJob {
         })?;
         if found.command.has(flag::NOSCRIPT) {
             return Err(NOT_ALLOWED.into());
+        }
+        if ctx.conn.gates & gate::RESTRICTED != 0 {
+            acl::check_in_script(ctx.shared, ctx.conn, found.command, args)?;
         }
         if self.read_only && found.command.has(flag::WRITE) {
             return Err(READ_ONLY.into());
@@ -100,9 +106,10 @@ impl ScriptJob {
 }
 
 /// `redis.acl_check_cmd`: may the user run this command? Nothing: there is no such command.
-pub(super) fn check(_ctx: &Ctx<'_>, owned: &Owned) -> Vec<u8> {
-    match table::find(owned.args().get(0)) {
-        Some(_) => b"1".to_vec(),
+pub(super) fn check(ctx: &Ctx<'_>, owned: &Owned) -> Vec<u8> {
+    match acl::may_call(ctx.conn, owned) {
+        Some(true) => b"1".to_vec(),
+        Some(false) => b"0".to_vec(),
         None => Vec::new(),
     }
 }

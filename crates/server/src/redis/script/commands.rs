@@ -1,7 +1,7 @@
 //! SCRIPT.
 
 use larder_proto::resp::Args;
-use larder_script::Task;
+use larder_script::{Task, Work};
 
 use super::{eval, running};
 use crate::redis::ctx::Ctx;
@@ -15,7 +15,7 @@ pub(super) fn load(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let task = Task {
         name: script.name,
         text: script.text,
-        compile_only: true,
+        work: Work::Compile,
         keys: Vec::new(),
         args: Vec::new(),
         version: ctx.version,
@@ -44,7 +44,7 @@ pub(super) fn flush(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// SCRIPT KILL
 pub(super) fn kill(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    match running::kill(ctx.shared) {
+    match running::kill(ctx.shared, false) {
         Ok(()) => ctx.reply().ok(),
         Err(text) => ctx.reply().error(text),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use larder_proto::resp::{Args, number::parse_i64};
-use larder_script::{Task, sha1_hex};
+use larder_script::{Task, Work, sha1_hex};
 
 use super::{cache::Script, job::ScriptJob, running::BUSY, shebang};
 use crate::redis::ctx::Ctx;
@@ -37,17 +37,28 @@ fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, by_sum: bool, read_only: bool) {
         Ok(script) => script,
         Err(text) => return ctx.reply().error(text),
     };
+    if read_only && script.no_writes == Some(false) {
+        return ctx.reply().error(WRITES);
+    }
+    let read_only = read_only || script.no_writes == Some(true);
+    let task = task(ctx, args, (script.name, script.text, Work::Run), keys);
+    start(ctx, args, task, read_only);
+}
+
+/// Error for a script or function with flags, of which none says that it does not write.
+pub(super) const WRITES: &str = "ERR Can not execute a script with write flag using *_ro command.";
+
+/// The call of a script or function with so many keys.
+pub(super) fn task(
+    ctx: &Ctx<'_>,
+    args: &Args<'_>,
+    (name, text, work): (Arc<str>, Arc<[u8]>, Work),
+    keys: usize,
+) -> Task {
     let list =
         |from: usize, to: usize| args.from(from).take(to - from).map(<[u8]>::to_vec).collect();
-    let task = Task {
-        name: script.name.clone(),
-        text: script.text.clone(),
-        compile_only: false,
-        keys: list(3, 3 + keys),
-        args: list(3 + keys, args.len()),
-        version: ctx.version,
-    };
-    start(ctx, args, task, read_only || script.no_writes);
+    let (keys, args) = (list(3, 3 + keys), list(3 + keys, args.len()));
+    Task { name, text, work, keys, args, version: ctx.version }
 }
 
 /// Runs or compiles a script.
@@ -62,6 +73,11 @@ pub(super) fn start(ctx: &mut Ctx<'_>, args: &Args<'_>, task: Task, read_only: b
 /// The number of keys.
 fn keys(args: &Args<'_>) -> Result<usize, &'static str> {
     let number = parse_i64(args.get(2)).ok_or("ERR value is not an integer or out of range")?;
+    count(args, number)
+}
+
+/// The number of keys, which must be there.
+pub(super) fn count(args: &Args<'_>, number: i64) -> Result<usize, &'static str> {
     let number = usize::try_from(number).map_err(|_| "ERR Number of keys can't be negative")?;
     if number > args.len() - 3 {
         return Err("ERR Number of keys can't be greater than number of args");

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use larder_proto::resp::{Args, Owned, Version, table::Command};
-use larder_script::{Event, Task};
+use larder_script::{Event, Task, Work};
 
-use super::{machines::State, running::Running};
+use super::{
+    functions::{LATE, Loading},
+    machines::State,
+    running::{Called, Running},
+};
 use crate::{
     clock::Ms,
     net::out::Out,
@@ -14,10 +18,9 @@ use crate::{
         dispatch,
         job::{Begun, Job, Progress},
         locks::{KeptStripes, WantedStripes},
-        script,
+        slowlog,
     },
 };
-use larder_store::Namespace;
 
 /// Error if there is no memory for a script's state.
 const NO_ROOM: &[u8] =
@@ -43,14 +46,18 @@ pub(super) struct ScriptJob {
     /// The time for all its commands.
     pub(super) now: Ms,
     /// Database, which SELECT changes for the script alone.
-    pub(super) db: (u8, Namespace),
+    pub(super) db: u8,
     /// Replies of its commands.
     pub(super) out: Out,
     pub(super) held: WantedStripes,
     /// The stripes of its declared keys.
     declared: WantedStripes,
-    /// Hash of the script, by which it is known to use no others.
+    /// Hash of the script, by which it is known to use no others; 0: it is no script.
     hash: u64,
+    /// Libraries that it loads.
+    loading: Option<Loading>,
+    /// The function that it calls.
+    function: Option<Arc<str>>,
     /// It has used a key that it had not declared.
     pub(super) strayed: bool,
     pub(super) more: Vec<KeptStripes>,
@@ -77,22 +84,39 @@ impl ScriptJob {
         }
         let mut declared = WantedStripes::default();
         task.keys.iter().for_each(|key| declared.key(key));
+        let hash =
+            command(args).map_or(0, |command| ctx.shared.locks.declared.hash(command.id, args));
+        let is_call = matches!(task.work, Work::Call(_));
         ScriptJob {
+            loading: None,
+            function: is_call.then(|| task.name.clone()),
             state: Some(state),
             next: Some(Next::Start(Box::new(task))),
             read_only,
             now: ctx.now,
-            db: (ctx.db, ctx.ns),
+            db: ctx.db,
             out: Out::default(),
             held,
             declared,
-            hash: script::hash(args.get(1)),
+            hash,
             strayed: false,
             more: Vec::new(),
             wrote: false,
             running: None,
             is_out_of_room: false,
         }
+    }
+
+    /// A job that loads libraries.
+    pub(super) fn loading(
+        ctx: &Ctx<'_>,
+        args: &Args<'_>,
+        state: State,
+        task: Task,
+        loading: Loading,
+    ) -> ScriptJob {
+        let job = ScriptJob::new(ctx, args, state, task, true);
+        ScriptJob { loading: Some(loading), hash: 0, ..job }
     }
 
     /// It is about to write, and cannot be killed from now on. False: it is killed.
@@ -108,7 +132,7 @@ impl ScriptJob {
     }
 
     /// Goes on until the step is over, or the script has ended.
-    fn run(&mut self, ctx: &mut Ctx<'_>) -> Progress {
+    fn run(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         let Some(mut state) = self.state.take() else { return Progress::Done };
         state.until.set(ctx.face.until.get());
         loop {
@@ -146,25 +170,50 @@ impl ScriptJob {
                     }
                 }
                 Event::Done(reply) => {
-                    self.end(ctx, state, &reply);
-                    return Progress::Done;
+                    let next = self.load_next(ctx, &mut state, &reply);
+                    if next.is_none() {
+                        self.end(ctx, state, &reply);
+                        return Progress::Done;
+                    }
+                    self.next = next;
+                    if ctx.is_over() {
+                        break;
+                    }
                 }
             }
         }
         self.state = Some(state);
-        self.pause(ctx);
+        self.pause(ctx, args);
         Progress::Again
     }
 
+    /// Goes on with the next library, if one was loaded. None: there is none.
+    fn load_next(&mut self, ctx: &Ctx<'_>, state: &mut State, reply: &[u8]) -> Option<Next> {
+        let loading =
+            self.loading.as_mut().filter(|loading| reply.is_empty() && !loading.is_late)?;
+        loading.loaded(ctx, state.machine.take_registered());
+        loading.next(ctx).map(|task| Next::Start(Box::new(task)))
+    }
+
     /// The step is over: others learn of the script, and it of others.
-    fn pause(&mut self, ctx: &Ctx<'_>) {
+    fn pause(&mut self, ctx: &Ctx<'_>, args: &Args<'_>) {
         let (shared, wrote) = (ctx.shared, self.wrote);
-        let client = ctx.conn.known.id();
-        let running = self
-            .running
-            .get_or_insert_with(|| Running::enter(shared, client, ctx.face.clock.now(), wrote));
-        running.look(shared, ctx.face.clock.now());
-        let is_killed = running.is_killed();
+        let (client, now) = (ctx.conn.known.id(), ctx.face.clock.now());
+        let is_killed = match &mut self.loading {
+            Some(loading) => loading.look(now),
+            None => {
+                let function = &self.function;
+                let called = || {
+                    let name = function.clone()?;
+                    Some(Called { name, command: slowlog::shortened(args) })
+                };
+                let running = self
+                    .running
+                    .get_or_insert_with(|| Running::enter(shared, called(), (client, now), wrote));
+                running.look(shared, now);
+                running.is_killed()
+            }
+        };
         let Some(state) = &mut self.state else { return };
         self.is_out_of_room |= !state.hold();
         if is_killed || self.is_out_of_room {
@@ -182,10 +231,17 @@ impl ScriptJob {
             running.leave(ctx.shared);
         }
         self.stop_waiting(ctx);
-        ctx.shared.locks.declared.learn(self.hash, self.strayed);
+        if self.hash > 0 {
+            ctx.shared.locks.declared.learn(self.hash, self.strayed);
+        }
         self.more.clear();
         ctx.face.machines.give(state);
-        let reply = if self.is_out_of_room { NO_ROOM } else { reply };
+        let reply = match &mut self.loading {
+            Some(loading) if loading.is_late => LATE,
+            Some(loading) if reply.is_empty() && !self.is_out_of_room => return loading.end(ctx),
+            _ if self.is_out_of_room => NO_ROOM,
+            _ => reply,
+        };
         ctx.out.scratch().extend_from_slice(reply);
     }
 
@@ -226,15 +282,16 @@ fn command(args: &Args<'_>) -> Option<&'static Command> {
 }
 
 impl Job for ScriptJob {
-    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         // The first look at the time starts the step.
         ctx.is_over();
         let conn = &mut ctx.conn;
-        let outer = (conn.version, conn.db, conn.ns, conn.in_exec, conn.in_script);
+        let outer = (conn.version, conn.db, conn.in_exec, conn.in_script);
         (conn.in_exec, conn.in_script) = (true, true);
-        let progress = self.run(ctx);
+        let progress = self.run(ctx, args);
         let conn = &mut ctx.conn;
-        (conn.version, conn.db, conn.ns, conn.in_exec, conn.in_script) = outer;
+        (conn.version, conn.db, conn.in_exec, conn.in_script) = outer;
+        conn.ns = ctx.shared.namespace(conn.db);
         progress
     }
 }

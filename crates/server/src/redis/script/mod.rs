@@ -1,4 +1,4 @@
-//! EVAL and its like: Lua scripts, in steps between which the worker serves other clients.
+//! EVAL and FCALL: Lua scripts and functions, in steps between which the worker serves others.
 //!
 //! A script runs in a [`Machine`](larder_script::Machine) on its worker, and is a command in steps
 //! ([`super::job`]): it is left when its time is over, wherever it is, and its keys stay locked
@@ -10,6 +10,7 @@
 //! | `cache.rs`, `shebang.rs` | the texts of scripts, and their first line |
 //! | `job.rs`, `calls.rs` | a script in progress, and the commands it calls |
 //! | `machines.rs` | the Lua states of a worker |
+//! | `libraries.rs`, `functions.rs` | libraries of functions; FCALL and FUNCTION |
 //! | `declared.rs` | scripts known to use no keys but the declared ones |
 //! | `running.rs` | scripts in progress: SCRIPT KILL, BUSY |
 
@@ -18,7 +19,9 @@ mod calls;
 mod commands;
 mod declared;
 mod eval;
+mod functions;
 mod job;
+mod libraries;
 mod machines;
 mod running;
 mod shebang;
@@ -28,9 +31,10 @@ use larder_proto::resp::table::Id;
 use super::dispatch::Handler;
 
 pub(crate) use cache::Scripts;
-pub(crate) use declared::{Declared, hash};
+pub(crate) use declared::Declared;
+pub(crate) use libraries::{Functions, Libraries};
 pub(crate) use machines::Machines;
-pub(crate) use running::BUSY;
+pub(crate) use running::busy;
 
 /// The handler of a command about scripts; None: another command.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
@@ -39,6 +43,16 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         Id::Evalsha => eval::eval_sum,
         Id::EvalRo => eval::eval_read_only,
         Id::EvalshaRo => eval::eval_sum_read_only,
+        Id::Fcall => functions::call,
+        Id::FcallRo => functions::call_read_only,
+        Id::FunctionDelete => functions::delete,
+        Id::FunctionDump => functions::dump,
+        Id::FunctionFlush => functions::flush,
+        Id::FunctionKill => functions::kill,
+        Id::FunctionList => functions::list,
+        Id::FunctionLoad => functions::load,
+        Id::FunctionRestore => functions::restore,
+        Id::FunctionStats => functions::stats,
         Id::ScriptDebug => commands::debug,
         Id::ScriptExists => commands::exists,
         Id::ScriptFlush => commands::flush,
@@ -51,5 +65,5 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
 /// Returns whether the command runs a script.
 #[inline]
 pub(crate) fn runs(id: Id) -> bool {
-    matches!(id, Id::Eval | Id::Evalsha | Id::EvalRo | Id::EvalshaRo)
+    matches!(id, Id::Eval | Id::Evalsha | Id::EvalRo | Id::EvalshaRo | Id::Fcall | Id::FcallRo)
 }

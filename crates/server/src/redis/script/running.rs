@@ -9,8 +9,11 @@ use crate::clock::Ms;
 use crate::redis::{attention, shared::Shared};
 
 /// Answer to commands that would wait for a script that runs for long.
-pub(crate) const BUSY: &str =
+pub(super) const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+/// The same for a function.
+const BUSY_FUNCTION: &str =
+    "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 /// Milliseconds after which a script runs for long (`lua-time-limit`).
 const LONG: Ms = 5000;
 
@@ -19,9 +22,19 @@ const WROTE: u8 = 1;
 /// SCRIPT KILL: it does not write any more.
 const KILLED: u8 = 2;
 
+/// A function in progress, for FUNCTION STATS.
+#[derive(Clone, Debug)]
+pub(super) struct Called {
+    pub(super) name: Arc<str>,
+    /// The command that has called it; long arguments are shortened.
+    pub(super) command: Vec<Vec<u8>>,
+}
+
 /// A script in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
+    /// None: no function.
+    pub(super) called: Option<Called>,
     pub(super) client: u64,
     pub(super) started: Ms,
     /// [`WROTE`] or [`KILLED`], whichever came first.
@@ -31,9 +44,14 @@ pub(crate) struct Running {
 
 impl Running {
     /// A script that takes longer than a step.
-    pub(super) fn enter(shared: &Shared, client: u64, started: Ms, wrote: bool) -> Arc<Running> {
+    pub(super) fn enter(
+        shared: &Shared,
+        called: Option<Called>,
+        (client, started): (u64, Ms),
+        wrote: bool,
+    ) -> Arc<Running> {
         let state = AtomicU8::new(if wrote { WROTE } else { 0 });
-        let running = Arc::new(Running { client, started, state, ..Running::default() });
+        let running = Arc::new(Running { called, client, started, state, ..Running::default() });
         shared.scripts.running.lock().push(running.clone());
         running
     }
@@ -69,13 +87,25 @@ impl Running {
     }
 }
 
-/// Answer to SCRIPT KILL.
-pub(super) fn kill(shared: &Shared) -> Result<(), &'static str> {
+/// Answer to commands that would wait for a script or function that runs for long.
+pub(crate) fn busy(shared: &Shared) -> &'static str {
+    let all = shared.scripts.running.lock();
+    let is_function =
+        all.iter().any(|running| running.is_long.load(Relaxed) && running.called.is_some());
+    if is_function { BUSY_FUNCTION } else { BUSY }
+}
+
+/// Answer to SCRIPT KILL, or FUNCTION KILL: each ends those of its kind.
+pub(super) fn kill(shared: &Shared, functions: bool) -> Result<(), &'static str> {
     let all = shared.scripts.running.lock();
     if all.is_empty() {
         return Err("NOTBUSY No scripts in execution right now.");
     }
-    let killed = all.iter().filter(|running| running.becomes(KILLED)).count();
+    let mut of_kind = all.iter().filter(|running| running.called.is_some() == functions).peekable();
+    if of_kind.peek().is_none() {
+        return Err(if functions { BUSY } else { BUSY_FUNCTION });
+    }
+    let killed = of_kind.filter(|running| running.becomes(KILLED)).count();
     (killed > 0).then_some(()).ok_or(
         "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
          either wait the script termination or kill the server in a hard way using the SHUTDOWN \

@@ -38,6 +38,7 @@ pub(super) fn settings() -> RedisSettings {
         subscriber_buffer: 1 << 20,
         password: None,
         users: None,
+        acl: None,
         protected: true,
         shutdown: true,
         share_memcached: false,

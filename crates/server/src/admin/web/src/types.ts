@@ -275,6 +275,8 @@ export type Compression = {
     bytes_in: number,
     /** Bytes after compression. */
     bytes_out: number,
+    /** Dictionaries made of the documents of a site. */
+    dictionaries: number,
     /** Forms that wait to be made, now. */
     waiting: number,
 };

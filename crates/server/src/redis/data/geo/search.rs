@@ -16,6 +16,8 @@ use super::super::zsets::{Ranked, store};
 use super::{SOME, position, unit, write_distance, write_position};
 use crate::room::{Held, Place};
 
+/// Bytes of members that are answered between two checks of the clock.
+const PIECE: usize = 256 << 10;
 /// Bytes of a member that was found beside its own.
 const ENTRY: u64 = 160;
 
@@ -427,7 +429,11 @@ impl Search {
         let Options { with_distance, with_hash, with_position, unit, .. } = self.options;
         let more = [with_distance, with_hash, with_position];
         let more = more.into_iter().filter(|with| *with).count();
+        let mut bytes = 0;
         for _ in 0..SOME {
+            if bytes > PIECE {
+                break;
+            }
             let left = self.answered.unwrap_or_default();
             let Some((_, found)) = self.found.pop_first().filter(|_| left > 0) else {
                 return true;
@@ -437,6 +443,7 @@ impl Search {
                 ctx.reply().array(more + 1);
             }
             ctx.reply().bulk(&found.member);
+            bytes += found.member.len();
             if with_distance {
                 write_distance(ctx, found.distance / unit);
             }

@@ -243,7 +243,7 @@ fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, options: &Options) -> Outcome<Option<
         let at = options.at;
         let pairs = (at + 1..args.len()).step_by(2).map(|at| (args.get(at), args.get(at + 1)));
         stream.append(id, pairs)?;
-        (state.last, state.added) = (id, state.added + 1);
+        (state.last, state.added) = (id, state.added.wrapping_add(1));
         stream.set_state(&state);
         let trimmed = match &options.trim {
             Some(trim) => stream.trim(trim, 0)?,

@@ -181,7 +181,7 @@ impl Coll<'_> {
         let facts = Facts::of(self)?;
         for id in ids {
             group.read = match group.read {
-                Some(read) if !facts.has_gaps_from(*id) => Some(read + 1),
+                Some(read) if !facts.has_gaps_from(*id) => Some(read.wrapping_add(1)),
                 read if facts.state.added == 0 => read,
                 _ => facts.distance(*id),
             };
