@@ -9,8 +9,8 @@ use std::{
 };
 
 use larder_server::settings::{
-    HtcpKey, HtcpSettings, IcpSettings, Net, OriginGroup, OriginScheme, OriginSettings, PeerRole,
-    PeerSelect, PeerSettings, Site, TargetForm,
+    FamilySettings, HtcpKey, HtcpSettings, IcpSettings, Net, OriginGroup, OriginScheme,
+    OriginSettings, PeerRole, PeerSelect, PeerSettings, Site, TargetForm,
 };
 
 use super::{
@@ -27,8 +27,21 @@ const HTCP_PORT: u16 = 4827;
 /// The most peers: each worker has sockets for each of them.
 const MAX_PEERS: usize = 64;
 
-/// The peers. Mistakes are in the report.
-pub(super) fn peers(
+/// The family of caches. Mistakes are in the report.
+pub(super) fn family(
+    root: &Values,
+    directory: &Path,
+    sites: &[Arc<Site>],
+    report: &mut Report,
+) -> FamilySettings {
+    FamilySettings {
+        peers: peers(root, directory, sites, report),
+        icp: icp(root, report),
+        htcp: htcp(root, directory, report),
+    }
+}
+
+fn peers(
     root: &Values,
     directory: &Path,
     sites: &[Arc<Site>],
@@ -155,14 +168,14 @@ fn key(values: &Values, directory: &Path, report: &mut Report) -> Option<HtcpKey
 }
 
 /// Who may ask by ICP; None: nobody.
-pub(super) fn icp(root: &Values, report: &mut Report) -> Option<IcpSettings> {
+fn icp(root: &Values, report: &mut Report) -> Option<IcpSettings> {
     let values = root.is_set("icp").then(|| root.table("icp"))?;
     nobody(&values, report);
     Some(IcpSettings { listen: values.list("listen"), from: values.list("from") })
 }
 
 /// Who may ask by HTCP; None: nobody.
-pub(super) fn htcp(root: &Values, directory: &Path, report: &mut Report) -> Option<HtcpSettings> {
+fn htcp(root: &Values, directory: &Path, report: &mut Report) -> Option<HtcpSettings> {
     let values = root.is_set("htcp").then(|| root.table("htcp"))?;
     nobody(&values, report);
     let mut multicast = Vec::new();

@@ -43,8 +43,8 @@ pub(super) async fn answer(
 ) {
     let counts = &pages.shared.family.htcp;
     let config = pages.config();
-    let Some(settings) = config.settings.htcp.as_ref().filter(|htcp| may_ask(&htcp.from, from))
-    else {
+    let settings = config.settings.family.htcp.as_ref();
+    let Some(settings) = settings.filter(|htcp| may_ask(&htcp.from, from)) else {
         return counts.denied.one();
     };
     let message = match Message::parse(datagram) {

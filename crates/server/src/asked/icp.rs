@@ -11,7 +11,7 @@ use crate::request::pages::Pages;
 pub(super) fn answer(pages: &Rc<Pages>, datagram: &[u8], from: SocketAddr, out: &mut Vec<u8>) {
     let counts = &pages.shared.family.icp;
     let config = pages.config();
-    let allowed = config.settings.icp.as_ref().is_some_and(|icp| may_ask(&icp.from, from));
+    let allowed = config.settings.family.icp.as_ref().is_some_and(|icp| may_ask(&icp.from, from));
     if !allowed {
         return counts.denied.one();
     }

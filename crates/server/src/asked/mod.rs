@@ -83,7 +83,7 @@ impl Groups {
     /// Joins those of the settings. One that cannot be joined is told of.
     fn join(pages: &Pages, face: FaceName, socket: &UdpSocket) -> Self {
         let config = pages.config();
-        let settings = config.settings.htcp.as_ref().filter(|_| face == FaceName::Htcp);
+        let settings = config.settings.family.htcp.as_ref().filter(|_| face == FaceName::Htcp);
         let (Some(settings), Ok(local)) = (settings, socket.local_addr()) else {
             return Self(Vec::new());
         };

@@ -108,7 +108,7 @@ impl Registry {
                 .and_then(|shared| shared.remote.as_ref())
                 .map(|remote| remote.stats().figures()),
             family: shared.and_then(|shared| {
-                let settings = self.settings.read();
+                let settings = &self.settings.read().family;
                 let served = [("icp", settings.icp.is_some()), ("htcp", settings.htcp.is_some())];
                 shared.family.figures(served)
             }),

@@ -387,11 +387,8 @@ impl<'a, 'r> Request<'a, 'r> {
 
     /// It comes from another cache that the configuration names.
     fn is_of_the_family(&self) -> bool {
-        let (settings, address) = (&self.config.settings, self.peer.address);
-        let icp = settings.icp.iter().flat_map(|icp| &icp.from);
-        let htcp = settings.htcp.iter().flat_map(|htcp| &htcp.from);
-        let ip = address.ip().to_canonical();
-        icp.chain(htcp).any(|net| net.contains(ip)) || self.pages.shared.family.has(address)
+        let (family, address) = (&self.config.settings.family, self.peer.address);
+        family.may_ask(address.ip().to_canonical()) || self.pages.shared.family.has(address)
     }
 
     /// This process has seen the request before: it was sent in a circle (RFC 8586).

@@ -205,7 +205,7 @@ impl Config {
         before: Option<&Config>,
     ) -> Self {
         let mut origins: Vec<(Arc<OriginGroup>, Rc<Group>)> = Vec::new();
-        let peers = settings.peers.iter().map(|peer| &peer.group);
+        let peers = settings.family.peers.iter().map(|peer| &peer.group);
         for wanted in settings.sites.iter().flat_map(|site| site.origins()).chain(peers) {
             if origins.iter().any(|(known, _)| known == wanted) {
                 continue;
@@ -274,7 +274,7 @@ fn links(
     origins: &[(Arc<OriginGroup>, Rc<Group>)],
     before: Option<&Config>,
 ) -> Vec<Rc<Link>> {
-    let states = shared.family.take(&settings.peers);
+    let states = shared.family.take(&settings.family.peers);
     let link = |state: &Arc<PeerState>| {
         let same = |link: &&Rc<Link>| Arc::ptr_eq(&link.state, state);
         if let Some(kept) = before.and_then(|before| before.links.all.iter().find(same)) {

@@ -64,7 +64,7 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
 
 /// The groups that a socket joins when it is opened.
 fn groups(settings: &Settings) -> Option<(&[IpAddr], Option<Ipv4Addr>)> {
-    settings.htcp.as_ref().map(|htcp| (&*htcp.multicast, htcp.interface))
+    settings.family.htcp.as_ref().map(|htcp| (&*htcp.multicast, htcp.interface))
 }
 
 fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {

@@ -55,9 +55,9 @@ pub(super) fn wanted(settings: &Settings) -> Vec<(FaceName, Wanted)> {
     }
     // They answer for pages.
     if settings.serves_pages() {
-        let icp = settings.icp.iter().flat_map(|icp| &icp.listen);
+        let icp = settings.family.icp.iter().flat_map(|icp| &icp.listen);
         all.extend(icp.map(|at| (FaceName::Icp, Wanted::Datagrams(*at))));
-        let htcp = settings.htcp.iter().flat_map(|htcp| &htcp.listen);
+        let htcp = settings.family.htcp.iter().flat_map(|htcp| &htcp.listen);
         all.extend(htcp.map(|at| (FaceName::Htcp, Wanted::Datagrams(*at))));
     }
     all

@@ -8,6 +8,26 @@ use std::{
 
 use super::{Net, OriginGroup, Secret};
 
+/// The family of caches that this one belongs to; by default it has none.
+#[derive(Clone, Debug, Default)]
+pub struct FamilySettings {
+    /// Other caches that are asked before the origins.
+    pub peers: Vec<Arc<PeerSettings>>,
+    /// Who may ask by ICP; None: nobody.
+    pub icp: Option<IcpSettings>,
+    /// Who may ask by HTCP; None: nobody.
+    pub htcp: Option<HtcpSettings>,
+}
+
+impl FamilySettings {
+    /// Whether an address may ask by one of the protocols.
+    pub fn may_ask(&self, address: IpAddr) -> bool {
+        let icp = self.icp.iter().flat_map(|icp| &icp.from);
+        let htcp = self.htcp.iter().flat_map(|htcp| &htcp.from);
+        icp.chain(htcp).any(|net| net.contains(address))
+    }
+}
+
 /// Another cache that is asked before the origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSettings {

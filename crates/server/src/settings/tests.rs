@@ -23,9 +23,7 @@ impl Settings {
             disk: None,
             identity: None,
             remote: None,
-            peers: Vec::new(),
-            icp: None,
-            htcp: None,
+            family: FamilySettings::default(),
             tracing: None,
             publish: None,
         }
