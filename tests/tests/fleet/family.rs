@@ -1,11 +1,12 @@
-//! Families of caches: Debian's Squid as parent, sibling and child of Larder, by ICP and HTCP; and
-//! purges by HTCP as MediaWiki sends them.
+//! Families of caches: Debian's Squid as parent, sibling and child of Larder, by ICP and HTCP;
+//! Varnish, nginx and other Larders as parents; purges by HTCP as MediaWiki sends them.
 
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::helper::free_port;
-use larder_tests::{Larder, Origin, Started, Wire, wait_until};
+use larder_tests::{Larder, Origin, Scratch, Started, Wire, wait_until};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const FRESH: &str = "Cache-Control: max-age=600";
@@ -31,6 +32,8 @@ impl Squid {
     fn start(lines: &str) -> Squid {
         let (icp, htcp) = (free_port(), free_port());
         let server = Started::start(|dir, port| {
+            // Squid becomes the user `proxy` if root starts it, and writes its logs here.
+            std::fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).unwrap();
             let dir = dir.display();
             let text = format!(
                 "http_port {port} accel vhost\n{lines}\n\
@@ -75,9 +78,14 @@ impl Squid {
 }
 
 fn larder(origin: &Origin, more: &str) -> Larder {
+    larder_at(origin, 0, more)
+}
+
+/// On a port of the test's choice.
+fn larder_at(origin: &Origin, port: u16, more: &str) -> Larder {
     Larder::with_config(&format!(
         "[[site]]\norigin = \"{}\"\npurge = {{ from = [\"127.0.0.0/8\"] }}\n{more}\n[http]\n\
-         access_log = \"@DIR@/access.log\"\nlisten = [\"127.0.0.1:0\"]\n",
+         access_log = \"@DIR@/access.log\"\nlisten = [\"127.0.0.1:{port}\"]\n",
         origin.url()
     ))
 }
@@ -174,6 +182,88 @@ fn squid_asks_larder_as_its_sibling_and_its_parent() {
     }
 }
 
+/// The table of a parent that is chosen without queries.
+fn parent(addr: SocketAddr, select: &str) -> String {
+    format!("[[peer]]\nurl = \"http://{addr}\"\nselect = \"{select}\"\n")
+}
+
+fn varnish(origin: &Origin) -> Started {
+    Started::start(|dir, port| {
+        let mut command = Command::new("/usr/sbin/varnishd");
+        command.args(["-F", "-a", &format!("127.0.0.1:{port}"), "-s", "malloc,16m", "-n"]);
+        command.arg(dir.join("varnish")).args(["-b", &origin.addr().to_string()]);
+        (command, None)
+    })
+}
+
+fn nginx(origin: &Origin) -> Started {
+    Started::start(|dir, port| {
+        let places = ["client_body", "fastcgi", "uwsgi", "scgi"];
+        let places = places.map(|name| format!("{name}_temp_path {}/{name};", dir.display()));
+        let text = format!(
+            "daemon off;\npid {0}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{1}\n\
+             proxy_temp_path {0}/proxy;\nproxy_cache_path {0}/cache keys_zone=all:1m;\n\
+             server {{\nlisten 127.0.0.1:{port};\nlocation / {{\nproxy_cache all;\n\
+             proxy_set_header Host $host;\nproxy_pass http://{2};\n}} }} }}\n",
+            dir.display(),
+            places.join("\n"),
+            origin.addr(),
+        );
+        std::fs::write(dir.join("nginx.conf"), text).unwrap();
+        let mut command = Command::new("/usr/sbin/nginx");
+        command.arg("-e").arg(dir.join("errors")).arg("-c").arg(dir.join("nginx.conf"));
+        (command, None)
+    })
+}
+
+#[test]
+fn varnish_and_nginx_are_parents() {
+    let (origin, unasked) = (numbered(), numbered());
+    for (parent_of, select) in [(varnish(&origin), "first"), (nginx(&origin), "hash")] {
+        let larder = larder(&unasked, &parent(parent_of.addr(), select));
+        let page = text(parent_of.addr(), &format!("/of/{select}"));
+        // The parent has it under the same key, though it is sent the whole URL.
+        assert_eq!(text(larder.addr(), &format!("/of/{select}")), page);
+        text(larder.addr(), &format!("/new/{select}"));
+    }
+    assert_eq!((origin.count(), unasked.count()), (4, 0));
+    assert_eq!(origin.last().fields.joined("host"), "site.test");
+}
+
+#[test]
+fn ages_and_states_are_right_over_two_hops() {
+    let origin = Origin::start(|_, reply| reply.ok(&[FRESH, "Age: 100"], "page"));
+    let unasked = numbered();
+    let above = larder(&origin, "");
+    let below = larder(&unasked, &parent(above.addr(), "first"));
+    let ask = || Wire::connect(below.addr()).ask("GET", "/page", &[HOST]);
+    let first = ask();
+    let states = first.assert_status(200).get("cache-status").unwrap().to_owned();
+    // RFC 9211 section 2: the cache nearest to the origin comes first.
+    let states: Vec<&str> = states.split(", ").collect();
+    assert!(
+        matches!(&states[..], [a, b] if a.contains("fwd=") && b.contains("fwd=")),
+        "{states:?}"
+    );
+    assert!(first.age() >= Some(100), "{first:?}");
+    assert!(ask().age() >= Some(100));
+    assert_eq!((origin.count(), unasked.count()), (1, 0));
+}
+
+#[test]
+fn parents_of_each_other_ask_the_origin() {
+    let origin = numbered();
+    let (one, other) = (free_port(), free_port());
+    let larders = [(one, other), (other, one)].map(|(own, other)| {
+        larder_at(&origin, own, &parent(SocketAddr::from(([127, 0, 0, 1], other)), "first"))
+    });
+    for (number, larder) in larders.iter().enumerate() {
+        text(larder.addr(), &format!("/{number}"));
+    }
+    assert_eq!(origin.count(), 2);
+    assert!(origin.last().fields.joined("cdn-loop").contains("larder"));
+}
+
 /// The packet of MediaWiki's `HTCPPurge`: Squid's older order of bits, minor version 0.
 fn clr(url: &str) -> Vec<u8> {
     let counted = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
@@ -206,4 +296,83 @@ fn a_clr_of_mediawiki_purges_a_larder_and_its_sibling() {
     for (larder, before) in larders.iter().zip(&before) {
         wait_until("the page to be purged", || text(larder.addr(), "/wiki/A") != *before);
     }
+}
+
+#[test]
+fn a_squid_is_told_of_purges() {
+    let origin = numbered();
+    let squid = Squid::before(&origin);
+    let larder = larder(&origin, &squid.as_peer("sibling", "htcp"));
+    let page = text(squid.server.addr(), "/a?b=c");
+    Wire::connect(larder.addr()).ask("PURGE", "/a?b=c", &[HOST]);
+    wait_until("Squid to forget it", || text(squid.server.addr(), "/a?b=c") != page);
+}
+
+/// A group that no router passes on, of this machine alone (RFC 2365).
+const GROUP: &str = "239.255.0.112";
+
+#[test]
+fn a_clr_to_a_multicast_group_purges_all_its_members() {
+    let origin = numbered();
+    let port = free_port();
+    let larders = [(), ()].map(|()| {
+        larder(
+            &origin,
+            &format!(
+                "[htcp]\nlisten = [\"{GROUP}:{port}\"]\nfrom = [\"127.0.0.1\"]\nmulticast = \
+                 [\"{GROUP}\"]\ninterface = \"127.0.0.1\"\n"
+            ),
+        )
+    });
+    let before = larders.each_ref().map(|larder| text(larder.addr(), "/wiki/A"));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_multicast_loop_v4(true).unwrap();
+    // Each waits until its own page is gone; the other gets the datagram too.
+    for (larder, before) in larders.iter().zip(&before) {
+        wait_until("the page to be purged", || {
+            socket.send_to(&clr("http://site.test/wiki/A"), (GROUP, port)).unwrap();
+            text(larder.addr(), "/wiki/A") != *before
+        });
+    }
+}
+
+#[test]
+fn signed_questions_and_purges_are_served_and_others_are_not() {
+    let origin = numbered();
+    let unasked = numbered();
+    let port = free_port();
+    let secret = Scratch::new("secret");
+    let path = secret.write("htcp", "a secret of the family\n");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    let path = path.display();
+    let above = larder(
+        &origin,
+        &format!(
+            "[htcp]\nlisten = [\"0.0.0.0:{port}\"]\nfrom = [\"127.0.0.1\"]\nsecret_file = \
+             \"{path}\"\n"
+        ),
+    );
+    let below = larder(
+        &unasked,
+        &format!(
+            "[[peer]]\nurl = \"http://{}\"\nrole = \"sibling\"\nselect = \"htcp\"\nquery_port = \
+             {port}\nquery_timeout = \"5s\"\nsecret_file = \"{path}\"\n",
+            above.addr()
+        ),
+    );
+    let page = text(above.addr(), "/page");
+    assert_eq!(text(below.addr(), "/page"), page);
+    wait_for_word(&below, "/page", "SIBLING_HIT");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut unsigned = clr("http://site.test/page");
+    // An answer is wanted (RD, in the older order of bits).
+    unsigned[7] = 0x40;
+    socket.send_to(&unsigned, ("127.0.0.1", port)).unwrap();
+    let mut answer = [0; 64];
+    let (length, _) = socket.recv_from(&mut answer).unwrap();
+    // RR and MO: the whole message is refused, as it is not authenticated (code 0).
+    assert!(length >= 12 && answer[6] == 4 && answer[7] == 0xc0, "{:?}", &answer[..length]);
+    assert_eq!(text(above.addr(), "/page"), page);
+    Wire::connect(below.addr()).ask("PURGE", "/page", &[HOST]);
+    wait_until("the page to be purged", || text(above.addr(), "/page") != page);
 }

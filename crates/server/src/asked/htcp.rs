@@ -27,18 +27,19 @@ mod clr {
 struct Received<'m> {
     message: Message<'m>,
     from: SocketAddr,
-    /// Where it was sent to, as far as that is known.
-    to: SocketAddr,
+    /// Where it was sent to, as far as that is known and of use: a signature covers it.
+    to: Option<SocketAddr>,
     /// Its signature is right.
     signed: bool,
 }
 
-/// Writes the answer to a datagram, if it gets one. `to`: the addresses that it may have been sent
-/// to.
+/// Writes the answer to a datagram, if it gets one. `receivers`: the addresses that it may have
+/// been sent to, for a signature.
 pub(super) async fn answer(
     pages: &Rc<Pages>,
     datagram: &[u8],
-    (from, to): (SocketAddr, &[SocketAddr]),
+    from: SocketAddr,
+    receivers: impl FnOnce() -> Vec<SocketAddr>,
     out: &mut Vec<u8>,
 ) {
     let counts = &pages.shared.family.htcp;
@@ -52,12 +53,12 @@ pub(super) async fn answer(
         Ok(message) if !message.answer => message,
         _ => return counts.invalid.one(),
     };
-    let Some(first) = to.first() else { return };
+    let to = settings.key.is_some().then(receivers).unwrap_or_default();
     let fits =
         |to: &&SocketAddr| is_signed(settings.key.as_ref(), &message, auth::Way { from, to: **to });
-    let signed_to = to.iter().find(fits).filter(|_| settings.key.is_some());
-    let received =
-        Received { message, from, to: *signed_to.unwrap_or(first), signed: signed_to.is_some() };
+    let signed_to = to.iter().find(fits);
+    let to = signed_to.or(to.first()).copied();
+    let received = Received { message, from, to, signed: signed_to.is_some() };
     if settings.key.is_some() && !received.signed {
         counts.denied.one();
         let error = match message.auth {
@@ -83,10 +84,9 @@ impl Received<'_> {
         if !self.message.flag {
             return;
         }
-        let way = auth::Way { from: self.to, to: self.from };
-        with_signing(settings.key.as_ref(), way, |sign| {
-            head.write(out, |out| out.extend_from_slice(data), sign)
-        });
+        let way = |from| auth::Way { from, to: self.from };
+        let signing = settings.key.as_ref().zip(self.to.map(way));
+        with_signing(signing, |sign| head.write(out, |out| out.extend_from_slice(data), sign));
     }
 }
 

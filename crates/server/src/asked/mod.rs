@@ -29,6 +29,9 @@ use crate::{
 
 /// Longest datagram, in bytes.
 const LONGEST: usize = 64 << 10;
+/// Bytes that the system may keep for a socket until they are read: some 20,000 purges, as
+/// MediaWiki sends them when a template changes. The system's own limit may be lower.
+const RECEIVE_BUFFER: usize = 4 << 20;
 /// Datagrams after which other connections of the worker have their turn.
 const TURN: usize = 32;
 /// Delay before the next receive after an error.
@@ -41,6 +44,7 @@ const LIMITS: HeadLimits =
 
 /// Answers the datagrams of a socket, for ever.
 pub(crate) async fn serve(pages: Rc<Pages>, face: FaceName, socket: UdpSocket) {
+    let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
     let groups = Groups::join(&pages, face, &socket);
     let (mut received, mut out) = (vec![0; LONGEST], Vec::new());
     let mut turn = 0;
@@ -60,8 +64,8 @@ pub(crate) async fn serve(pages: Rc<Pages>, face: FaceName, socket: UdpSocket) {
         match face {
             FaceName::Icp => icp::answer(&pages, &received[..length], from, &mut out),
             _ => {
-                let to = groups.receivers(&socket, from);
-                htcp::answer(&pages, &received[..length], (from, &to), &mut out).await;
+                let to = || groups.receivers(&socket, from);
+                htcp::answer(&pages, &received[..length], from, to, &mut out).await;
             }
         }
         if !out.is_empty() {

@@ -46,7 +46,7 @@ impl PeerState {
         let way = auth::Way { from: socket.local_addr()?, to };
         let mut out = Vec::new();
         let head = Head::request(Opcode::Clr, self.clock.micros() as u32, false);
-        let written = with_signing(self.settings.key.as_ref(), way, |sign| {
+        let written = with_signing(self.settings.key.as_ref().map(|key| (key, way)), |sign| {
             head.write(&mut out, |out| specifier.write_clr(out), sign)
         });
         if !written {

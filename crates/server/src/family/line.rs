@@ -155,7 +155,7 @@ impl Line {
                 let specifier = Specifier { method, url, version: b"HTTP/1.1", fields };
                 let head = Head::request(htcp::Opcode::Tst, number, true);
                 let way = auth::Way { from: self.local, to: self.remote };
-                with_signing(self.peer.settings.key.as_ref(), way, |sign| {
+                with_signing(self.peer.settings.key.as_ref().map(|key| (key, way)), |sign| {
                     head.write(&mut out, |out| specifier.write(out), sign)
                 })
             }
@@ -258,11 +258,10 @@ async fn listen(line: Rc<Line>) {
 
 /// Calls `f` with what a message is signed with.
 pub(crate) fn with_signing<T>(
-    key: Option<&HtcpKey>,
-    way: auth::Way,
+    key: Option<(&HtcpKey, auth::Way)>,
     f: impl FnOnce(Option<&auth::Signing<'_>>) -> T,
 ) -> T {
-    let signing = key.map(|key| auth::Signing {
+    let signing = key.map(|(key, way)| auth::Signing {
         key: proto_key(key),
         way,
         now: wall_seconds(),

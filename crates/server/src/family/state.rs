@@ -111,8 +111,8 @@ impl PeerState {
             return true;
         }
         let (now, until) = (self.clock.now(), self.out_until.load(Relaxed));
-        let next = self.out_until.compare_exchange(until, now + PAUSE, Relaxed, Relaxed);
-        now >= until && next.is_ok()
+        let next = || self.out_until.compare_exchange(until, now + PAUSE, Relaxed, Relaxed);
+        now >= until && next().is_ok()
     }
 
     /// It answered a request.
