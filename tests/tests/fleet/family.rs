@@ -232,7 +232,7 @@ fn varnish_and_nginx_are_parents() {
 
 #[test]
 fn ages_and_states_are_right_over_two_hops() {
-    let origin = Origin::start(|_, reply| reply.ok(&[FRESH, "Age: 100"], "page"));
+    let origin = Origin::serving(&[FRESH, "Age: 100"], "page");
     let unasked = numbered();
     let above = larder(&origin, "");
     let below = larder(&unasked, &parent(above.addr(), "first"));
