@@ -198,15 +198,6 @@ fn about_others(section: Section) -> &'static str {
             "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules of \
              `purge`."
         }
-        Section::Peer => {
-            "Other caches that are asked on a miss, before the origin; \
-             [operations.md](operations.md#families-of-caches) has a chapter."
-        }
-        Section::Icp => "The Internet Cache Protocol, version 2 (RFC 2186), over UDP.",
-        Section::Htcp => {
-            "The Hyper Text Caching Protocol (RFC 2756), over UDP: TST, CLR and NOP. MediaWiki's \
-             purges by `$wgHTCPRouting` are CLR."
-        }
         Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
         Section::Limits => "Every limit has its own status, and is counted.",
         Section::Site => {
@@ -249,7 +240,23 @@ fn about_others(section: Section) -> &'static str {
             "`limits = { nofile = 1024, memory = \"2GiB\" }`: the soft and the hard limit of each \
              process, as setrlimit(2) has them."
         }
-        Section::Preset => "",
+        other => about_other_caches(other),
+    }
+}
+
+fn about_other_caches(section: Section) -> &'static str {
+    match section {
+        Section::Peer => {
+            "Other caches that are asked on a miss, before the origin: [family.md](family.md)."
+        }
+        Section::Icp => {
+            "The Internet Cache Protocol, version 2 (RFC 2186), over UDP: [how other caches \
+             ask](family.md#how-do-i-let-other-caches-ask)."
+        }
+        Section::Htcp => {
+            "The Hyper Text Caching Protocol (RFC 2756), over UDP: TST, CLR and NOP. [MediaWiki's \
+             purges](family.md#how-do-purges-reach-a-larder-by-htcp) are CLR."
+        }
         _ => "",
     }
 }

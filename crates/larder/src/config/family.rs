@@ -167,14 +167,14 @@ fn key(values: &Values, directory: &Path, report: &mut Report) -> Option<HtcpKey
     Some(HtcpKey { name: values.get("key_name")?, secret })
 }
 
-/// Who may ask by ICP; None: nobody.
+/// The caches that may ask by ICP; None: nobody may.
 fn icp(root: &Values, report: &mut Report) -> Option<IcpSettings> {
     let values = root.is_set("icp").then(|| root.table("icp"))?;
     nobody(&values, report);
     Some(IcpSettings { listen: values.list("listen"), from: values.list("from") })
 }
 
-/// Who may ask by HTCP; None: nobody.
+/// Those that may ask by HTCP; None: nobody may.
 fn htcp(root: &Values, directory: &Path, report: &mut Report) -> Option<HtcpSettings> {
     let values = root.is_set("htcp").then(|| root.table("htcp"))?;
     nobody(&values, report);

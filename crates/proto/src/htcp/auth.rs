@@ -86,7 +86,7 @@ pub struct Way {
     pub to: SocketAddr,
 }
 
-/// What a message is signed with.
+/// Key, addresses and time of a message that is to be signed.
 #[derive(Clone, Copy, Debug)]
 pub struct Signing<'a> {
     /// The key.

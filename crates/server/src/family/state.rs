@@ -11,7 +11,10 @@ use std::{
 use larder_metrics::{FamilyAsked, FamilyPeer, Histogram, Recorder};
 use parking_lot::Mutex;
 
-use crate::{clock::Clock, settings::PeerSettings};
+use crate::{
+    clock::{Clock, Ms},
+    settings::PeerSettings,
+};
 
 /// Failed requests in a row after which a peer is not asked by HTTP for [`PAUSE`].
 const FAILURES: u32 = 3;
@@ -106,11 +109,11 @@ impl PeerState {
     }
 
     /// Whether it may be sent a request now. After a pause, one.
-    pub(crate) fn may_fetch(&self) -> bool {
+    pub(crate) fn may_fetch(&self, now: Ms) -> bool {
         if self.failures.load(Relaxed) < FAILURES {
             return true;
         }
-        let (now, until) = (self.clock.now(), self.out_until.load(Relaxed));
+        let until = self.out_until.load(Relaxed);
         let next = || self.out_until.compare_exchange(until, now + PAUSE, Relaxed, Relaxed);
         now >= until && next().is_ok()
     }
@@ -121,11 +124,11 @@ impl PeerState {
     }
 
     /// It did not.
-    pub(crate) fn failed(&self) {
+    pub(crate) fn failed(&self, now: Ms) {
         self.counts.failures.one();
         if self.failures.fetch_add(1, Relaxed) + 1 >= FAILURES {
             self.failures.store(FAILURES, Relaxed);
-            self.out_until.store(self.clock.now() + PAUSE, Relaxed);
+            self.out_until.store(now + PAUSE, Relaxed);
         }
     }
 
@@ -170,5 +173,67 @@ impl AskedCounts {
             denied: self.denied.get(),
             invalid: self.invalid.get(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::settings::{OriginGroup, OriginSettings, PeerRole, PeerSelect};
+
+    fn peer() -> Arc<PeerState> {
+        let settings = PeerSettings {
+            name: "one".to_owned(),
+            group: Arc::new(OriginGroup::single(Arc::new(OriginSettings::default()))),
+            role: PeerRole::Parent,
+            select: PeerSelect::Htcp,
+            weight: 1,
+            sites: Vec::new(),
+            queries: None,
+            query_timeout: Duration::from_millis(100),
+            dead_after: 2,
+            clears: None,
+            key: None,
+        };
+        PeerState::new(Arc::new(settings), Clock::start())
+    }
+
+    #[test]
+    fn a_peer_that_is_silent_is_dead_until_it_answers() {
+        let peer = peer();
+        peer.silent();
+        assert!(peer.is_alive());
+        peer.answered(Some(3));
+        peer.silent();
+        assert!(peer.is_alive(), "silences are counted in a row");
+        peer.silent();
+        peer.silent();
+        assert!(!peer.is_alive());
+        assert_eq!(peer.figures().up, 0);
+        // An answer without a query under way: a late one.
+        peer.answered(None);
+        assert!(peer.is_alive());
+        assert_eq!((peer.figures().up, peer.figures().unanswered), (1, 4));
+    }
+
+    #[test]
+    fn a_peer_that_fails_has_a_pause_and_then_one_request() {
+        let peer = peer();
+        (1..FAILURES).for_each(|_| peer.failed(1000));
+        assert!(peer.may_fetch(1000));
+        peer.failed(1000);
+        assert!(!peer.may_fetch(1000));
+        // Requests meanwhile do not make it longer.
+        assert!(!peer.may_fetch(999 + PAUSE));
+        assert!(peer.may_fetch(1000 + PAUSE));
+        assert!(!peer.may_fetch(1000 + PAUSE), "one shows whether it is back");
+        peer.failed(1500 + PAUSE);
+        assert!(!peer.may_fetch(1499 + 2 * PAUSE));
+        assert!(peer.may_fetch(1500 + 2 * PAUSE));
+        peer.fetched();
+        assert!(peer.may_fetch(1501 + 2 * PAUSE));
+        assert_eq!(peer.figures().failures, u64::from(FAILURES) + 1);
     }
 }

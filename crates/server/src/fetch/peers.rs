@@ -19,7 +19,7 @@ use tokio::{sync::mpsc, time::timeout_at};
 
 use crate::{
     access_log::Hierarchy,
-    clock::instant,
+    clock::{Clock, instant},
     family::{Answer, Link, Question},
     fetch::job::{Keep, Purpose, Sent},
     origin::{self, Group, Interim, OriginError},
@@ -46,6 +46,7 @@ struct Relatives {
     /// Path and query as the client named them.
     target: String,
     siblings: bool,
+    clock: Clock,
 }
 
 /// How a server was chosen.
@@ -76,6 +77,7 @@ impl Upstream {
             site: route.site.name.clone(),
             target: route.path.to_string(),
             siblings: keep.purpose == Purpose::Fetch && keep.held.is_none(),
+            clock: request.pages.clock,
         });
         Self { origin, family, chosen: Cell::new(Chosen::Origin) }
     }
@@ -119,6 +121,7 @@ impl Relatives {
         };
         let links: Vec<&Rc<Link>> = self.config.links.all.iter().filter(eligible).collect();
         let asked = self.ask(request, &url, &links).await;
+        let now = self.clock.now();
         let mut left = TRIES;
         let mut tried: Vec<&Rc<Link>> = Vec::new();
         let order = asked.into_iter().chain(self.unasked(&url, &links));
@@ -135,7 +138,7 @@ impl Relatives {
             if left == 0 {
                 break;
             }
-            if tried.iter().any(|other| Rc::ptr_eq(other, link)) || !link.state.may_fetch() {
+            if tried.iter().any(|other| Rc::ptr_eq(other, link)) || !link.state.may_fetch(now) {
                 continue;
             }
             left -= 1;
@@ -181,9 +184,7 @@ impl Relatives {
         links: &[&'l Rc<Link>],
     ) -> Option<(&'l Rc<Link>, Chosen)> {
         let queried = || links.iter().filter(|link| link.settings().queries.is_some());
-        if queried().next().is_none() {
-            return None;
-        }
+        queried().next()?;
         let fields = lines(request);
         let method = request.method.as_str().as_bytes();
         let question = Question { method, url: url.as_bytes(), fields: &fields };
@@ -262,7 +263,7 @@ impl Relatives {
             // As many requests as may be are under way: it is busy, not gone.
             Err(OriginError::TooManyConnections) => None,
             Err(_) => {
-                state.failed();
+                state.failed(self.clock.now());
                 None
             }
         }

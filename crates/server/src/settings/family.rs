@@ -13,9 +13,9 @@ use super::{Net, OriginGroup, Secret};
 pub struct FamilySettings {
     /// Other caches that are asked before the origins.
     pub peers: Vec<Arc<PeerSettings>>,
-    /// Who may ask by ICP; None: nobody.
+    /// The caches that may ask by ICP; None: nobody may.
     pub icp: Option<IcpSettings>,
-    /// Who may ask by HTCP; None: nobody.
+    /// Those that may ask by HTCP; None: nobody may.
     pub htcp: Option<HtcpSettings>,
 }
 
@@ -99,11 +99,11 @@ pub enum PeerSelect {
 pub struct HtcpKey {
     /// KEY-NAME.
     pub name: String,
-    /// What both ends know.
+    /// Known to both ends.
     pub secret: Secret,
 }
 
-/// Who may ask by ICP.
+/// The caches that may ask by ICP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IcpSettings {
     /// UDP addresses.
@@ -112,7 +112,7 @@ pub struct IcpSettings {
     pub from: Vec<Net>,
 }
 
-/// Who may ask by HTCP.
+/// Those that may ask by HTCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HtcpSettings {
     /// UDP addresses.
