@@ -107,6 +107,9 @@ fn heading(section: Section) -> &'static str {
         Section::Admin => "`[admin]`",
         Section::Disk => "`[disk]`",
         Section::Remote => "`[remote]`",
+        Section::Peer => "`[[peer]]`",
+        Section::Icp => "`[icp]`",
+        Section::Htcp => "`[htcp]`",
         Section::Publish => "`[publish]`",
         Section::Debug => "`debug` of a site",
         Section::Dictionary => "`dictionary` of a site",
@@ -237,7 +240,23 @@ fn about_others(section: Section) -> &'static str {
             "`limits = { nofile = 1024, memory = \"2GiB\" }`: the soft and the hard limit of each \
              process, as setrlimit(2) has them."
         }
-        Section::Preset => "",
+        other => about_other_caches(other),
+    }
+}
+
+fn about_other_caches(section: Section) -> &'static str {
+    match section {
+        Section::Peer => {
+            "Other caches that are asked on a miss, before the origin: [family.md](family.md)."
+        }
+        Section::Icp => {
+            "The Internet Cache Protocol, version 2 (RFC 2186), over UDP: [how other caches \
+             ask](family.md#how-do-i-let-other-caches-ask)."
+        }
+        Section::Htcp => {
+            "The Hyper Text Caching Protocol (RFC 2756), over UDP: TST, CLR and NOP. [MediaWiki's \
+             purges](family.md#how-do-purges-reach-a-larder-by-htcp) are CLR."
+        }
         _ => "",
     }
 }

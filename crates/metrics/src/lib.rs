@@ -8,7 +8,7 @@
 //! | `sketch.rs` | Space-Saving: the keys with the highest counts, in bounded memory |
 //! | `hot_urls.rs` | the hottest URLs of a worker |
 //! | `outcome.rs` | the table of outcomes of an HTTP request |
-//! | `snapshot.rs`, `http.rs`, `app.rs`, `objects.rs`, `remote.rs`, `process.rs` | the snapshot: tables of its figures, with their metrics |
+//! | `snapshot.rs`, `http.rs`, `app.rs`, `objects.rs`, `remote.rs`, `family.rs`, `process.rs` | the snapshot: tables of its figures, with their metrics |
 //! | `table.rs`, `text.rs` | all metrics; their documentation; their text for Prometheus |
 //! | `history.rs` | the table of columns; one sample a second for an hour |
 //! | `api.rs` | other answers of the admin API that have more than one reader |
@@ -24,6 +24,7 @@ mod certificates;
 mod compression;
 mod counter;
 mod disk;
+mod family;
 mod histogram;
 mod history;
 mod hot_urls;
@@ -49,6 +50,7 @@ pub use certificates::*;
 pub use compression::*;
 pub use counter::Counter;
 pub use disk::*;
+pub use family::*;
 pub use histogram::{Histogram, Recorder};
 pub use history::{Columns, History};
 pub use hot_urls::{By, HotUrl, HotUrls, SampledUrls, Seen, Source, TopUrls, top_urls};

@@ -10,8 +10,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Advice, App, Certificate, Compression, Conditions, Disk, Histogram, Http, LogFigures, Memory,
-    Objects, Remote, Spans,
+    Advice, App, Certificate, Compression, Conditions, Disk, Family, Histogram, Http, LogFigures,
+    Memory, Objects, Remote, Spans,
 };
 
 /// The version of the form below; a field that is added does not change it.
@@ -58,6 +58,8 @@ pub struct Snapshot {
     pub disk: Option<Disk>,
     /// The remote tier.
     pub remote: Option<Remote>,
+    /// The family of caches; null: there is none.
+    pub family: Option<Family>,
     /// How late workers handle a timer: the waiting time of all ready work.
     pub loop_delay: Histogram,
     /// States of the whole process.

@@ -6,10 +6,10 @@
 use std::fmt::Write as _;
 
 use crate::{
-    App, Certificate, Compression, Conditions, Disk, Http, LogFigures, Memory, Namespace, Objects,
-    Origin, Outcome, RemoteServer, Site, Snapshot,
+    App, Certificate, Compression, Conditions, Disk, FamilyAsked, FamilyPeer, Http, LogFigures,
+    Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site, Snapshot,
 };
-use crate::{certificates, disk, http, objects, origins, process, remote, text::Samples};
+use crate::{certificates, disk, family, http, objects, origins, process, remote, text::Samples};
 
 /// The types of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +136,13 @@ const GROUPS: &[Group] = &[
         about: "The servers through which pages are shared; present only if configured.",
         own: remote::REMOTE,
         rows: &[RemoteServer::METRICS],
+    },
+    Group {
+        heading: "Families of caches",
+        about: "Peers that are asked before the origin (`peer` is the name), and protocols by \
+                which others ask (`protocol` is `icp` or `htcp`); present only if configured.",
+        own: family::FAMILY,
+        rows: &[FamilyPeer::METRICS, FamilyAsked::METRICS],
     },
     Group {
         heading: "Process",

@@ -17,14 +17,17 @@
 //! people write them.
 #![forbid(unsafe_code)]
 
+pub mod carp;
 pub mod client_hello;
 pub mod dialogue;
 pub mod esi;
 pub mod fcgi;
 pub mod hpack;
+pub mod htcp;
 pub mod http;
 pub mod http2;
 pub mod http3;
+pub mod icp;
 pub mod memcache;
 pub mod page;
 pub mod proxy_protocol;

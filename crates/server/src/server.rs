@@ -421,8 +421,15 @@ impl Faces {
             let (random, logger) = ([random(), random()], logger.clone());
             let tiers = (disk, remote);
             let objects = ObjectPages::new(settings);
-            let shared =
-                request::pages::Shared::new(random, logger, tracing, tiers, objects, room.clone());
+            let shared = request::pages::Shared::new(
+                random,
+                logger,
+                tracing,
+                tiers,
+                clock,
+                objects,
+                room.clone(),
+            );
             if settings.admin.is_some() || settings.control.is_some() {
                 let _ = shared.live.set(Arc::default());
             }

@@ -21,6 +21,7 @@ pub use larder_proto::rules::{
     Esi, Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField,
 };
 
+mod access_log;
 mod acme;
 mod admin;
 mod app;
@@ -28,6 +29,7 @@ mod client_auth;
 mod dictionary;
 mod disk;
 mod error_pages;
+mod family;
 mod fastcgi;
 mod group;
 mod handling;
@@ -46,6 +48,7 @@ mod tracing;
 mod tree;
 mod upgrade;
 
+pub use access_log::{AccessLogSettings, LogFormat};
 pub use acme::{AcmeSettings, ChallengeKind, ExternalAccount};
 pub use admin::{AdminSettings, ReadAccess};
 pub use app::{AppListen, AppProtocol, AppSettings, AppUse};
@@ -54,6 +57,9 @@ pub use dictionary::DictionarySettings;
 pub use disk::{DiskSettings, DiskUse};
 pub use error_pages::{ErrorPage, ErrorPages};
 pub(crate) use error_pages::{Fault, phrase};
+pub use family::{
+    FamilySettings, HtcpKey, HtcpSettings, IcpSettings, PeerRole, PeerSelect, PeerSettings,
+};
 pub use fastcgi::{FastCgiSettings, Release};
 pub use group::{Balance, GroupMember, HealthCheck, OriginGroup};
 pub use handling::{FieldEdit, Handling, Redirect};
@@ -66,7 +72,7 @@ pub use objects::{
     AclFile, DEFAULT_REQUESTS_PER_EVENT, FaceTls, Listen, MemcachedSettings, RedisSettings, Share,
     Users, WireProtocol,
 };
-pub use origin::{OriginScheme, OriginSettings};
+pub use origin::{OriginScheme, OriginSettings, TargetForm};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
 pub use publish::{ObjectSpace, PublishSettings};
@@ -118,6 +124,8 @@ pub struct Settings {
     pub disk: Option<DiskSettings>,
     /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
+    /// Other caches that are asked before the origins, and those that may ask here.
+    pub family: FamilySettings,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
     /// Objects that are served as pages; None: no object is.
@@ -473,27 +481,6 @@ impl Site {
         }
         Cow::Owned(Arc::new(action.over(&self.defaults)))
     }
-}
-
-/// The access log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessLogSettings {
-    /// A file, appended to and reopened on SIGHUP; `-` is standard output.
-    pub path: PathBuf,
-    /// The format of a line.
-    pub format: LogFormat,
-}
-
-/// The format of a line of the access log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Squid's native format.
-    #[default]
-    Squid,
-    /// Apache's combined format.
-    Combined,
-    /// One JSON object per line.
-    Json,
 }
 
 #[cfg(test)]

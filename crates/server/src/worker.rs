@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use crate::{
+    asked,
     clock::Clock,
     counters::Counters,
     http, measure, memcache,
@@ -59,8 +60,8 @@ pub(crate) enum Command {
 /// Changes of a worker's listeners.
 pub(crate) struct Relisten {
     pub(crate) listeners: Vec<(FaceName, Listener)>,
-    /// Of memcached.
-    pub(crate) udp: Vec<UdpSocket>,
+    /// Of memcached, ICP and HTCP.
+    pub(crate) udp: Vec<(FaceName, UdpSocket)>,
     /// Of HTTP/3, whose addresses change with the process alone.
     pub(crate) quic: Vec<(UdpSocket, quic::Handover)>,
     pub(crate) closed: Vec<(FaceName, Address)>,
@@ -95,7 +96,7 @@ pub(crate) struct Start {
     pub(crate) settings: Arc<Settings>,
     pub(crate) http: Option<StartHttp>,
     pub(crate) memcached: Option<StartFace<memcache::Shared>>,
-    pub(crate) udp: Vec<UdpSocket>,
+    pub(crate) udp: Vec<(FaceName, UdpSocket)>,
     pub(crate) redis: Option<StartFace<redis::Shared>>,
     pub(crate) commands: mpsc::Receiver<Command>,
     /// Notified once the worker accepts connections.
@@ -167,7 +168,6 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     if let Some(start) = memcached {
         let face = memcache::Face::new(&start.shared, number);
-        faces.open_udp(&face, udp, conns.clock)?;
         let tls = settings.memcached.as_ref().and_then(|face| face.tls.as_ref());
         faces.memcached = Some(Faces::open(face, &conns, tls));
         faces.listen_all(FaceName::Memcached, start.listeners, &conns)?;
@@ -181,6 +181,7 @@ async fn serve(start: Start) -> io::Result<()> {
         faces.listen_all(FaceName::Redis, start.listeners, &conns)?;
         faces.listen_all(FaceName::RedisTls, start.tls_listeners, &conns)?;
     }
+    faces.open_udp(udp, conns.clock)?;
     let sweeper = conns.clone();
     spawn_local(async move { sweeper.sweep().await });
     spawn_local(measure::delay::watch(conns.clock, delay));
@@ -368,6 +369,8 @@ impl Faces {
             FaceName::Memcached | FaceName::MemcachedTls => {
                 memcached.map(|face| spawn_local(face.accept(acceptor, tls, told)))
             }
+            // They have datagrams alone.
+            FaceName::Icp | FaceName::Htcp => None,
             FaceName::Redis | FaceName::RedisTls => {
                 redis.map(|face| spawn_local(face.accept(acceptor, tls, told)))
             }
@@ -387,11 +390,8 @@ impl Faces {
         if let Err(error) = self.open_quic(relisten.quic) {
             eprintln!("larder: a thread cannot listen: {error}");
         }
-        if let Some(memcached) = &self.memcached {
-            let face = memcached.face().clone();
-            if let Err(error) = self.open_udp(&face, relisten.udp, conns.clock) {
-                eprintln!("larder: a thread cannot listen: {error}");
-            }
+        if let Err(error) = self.open_udp(relisten.udp, conns.clock) {
+            eprintln!("larder: a thread cannot listen: {error}");
         }
         let is_closed = |accepting: &mut Accepting| {
             let mut closed = relisten.closed.iter();
@@ -408,17 +408,19 @@ impl Faces {
         acceptor
     }
 
-    fn open_udp(
-        &mut self,
-        face: &Rc<memcache::Face>,
-        sockets: Vec<UdpSocket>,
-        clock: Clock,
-    ) -> io::Result<()> {
-        for socket in sockets {
+    fn open_udp(&mut self, sockets: Vec<(FaceName, UdpSocket)>, clock: Clock) -> io::Result<()> {
+        for (face, socket) in sockets {
             let address = Address::Udp(socket.local_addr()?);
             let socket = tokio::net::UdpSocket::from_std(socket)?;
-            let task = spawn_local(memcache::udp::serve(face.clone(), socket, clock));
-            let face = FaceName::Memcached;
+            let task = match (face, &self.memcached, &self.http) {
+                (FaceName::Memcached, Some(memcached), _) => {
+                    spawn_local(memcache::udp::serve(memcached.face().clone(), socket, clock))
+                }
+                (FaceName::Icp | FaceName::Htcp, _, Some(http)) => {
+                    spawn_local(asked::serve(http.pages.clone(), face, socket))
+                }
+                _ => continue,
+            };
             self.accepting.push(Accepting { face, address, task, closing: None });
         }
         Ok(())

@@ -11,6 +11,7 @@ mod client_tls;
 mod client_verbs;
 mod client_wire;
 mod client_writes;
+mod family;
 mod remote;
 mod remote_cluster;
 mod remote_faults;

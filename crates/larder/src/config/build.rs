@@ -17,7 +17,7 @@ use larder_server::settings::{
 use crate::control;
 
 use super::{
-    TOKEN_BYTES, acme, admin, app, bounded, dictionary, disk, error_pages, https, identity,
+    TOKEN_BYTES, acme, admin, app, bounded, dictionary, disk, error_pages, family, https, identity,
     lifetimes, objects,
     options::Section,
     origin, policy, presets,
@@ -64,6 +64,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     }
     acme::acme(root, directory, &sites, &http.listen, https.as_mut(), report);
     let publish = publish::publish(root, memcached.as_ref(), redis.as_ref(), report);
+    let family = family::family(root, directory, &sites, report);
     let settings = Settings {
         memory,
         identity: identity::identity(root, report),
@@ -83,6 +84,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         admin: admin::admin(root, directory, report),
         disk: disk::disk(root, directory),
         remote,
+        family,
         tracing: tracing::tracing(root, report),
     };
     objects::look_at_shares(&settings, report);

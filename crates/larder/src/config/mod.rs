@@ -15,6 +15,7 @@ mod build;
 mod dictionary;
 mod disk;
 mod error_pages;
+mod family;
 mod https;
 mod identity;
 pub(crate) mod item;

@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use larder_server::settings::{
-    AclFile, HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share,
-    UpgradeSettings, Users, WireProtocol,
+    AclFile, FamilySettings, HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret,
+    Settings, Share, UpgradeSettings, Users, WireProtocol,
 };
 
 use super::{
@@ -86,6 +86,7 @@ pub(crate) fn only(
         admin: None,
         disk: None,
         remote: None,
+        family: FamilySettings::default(),
         tracing: None,
         publish: None,
     })

@@ -8,6 +8,8 @@ mod acme;
 mod admin;
 mod app;
 mod disk;
+mod family;
+mod flags;
 mod http;
 mod https;
 mod objects;
@@ -17,10 +19,13 @@ mod remote;
 mod site;
 mod tracing;
 
+pub(crate) use flags::flag_help;
+
 use acme::ACME;
 use admin::ADMIN;
 use app::{APP, APP_LIMITS};
 use disk::DISK;
+use family::{HTCP, ICP, PEER};
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
@@ -59,6 +64,12 @@ pub(crate) enum Section {
     Disk,
     /// `[remote]`
     Remote,
+    /// `[[peer]]`
+    Peer,
+    /// `[icp]`
+    Icp,
+    /// `[htcp]`
+    Htcp,
     /// `[publish]`
     Publish,
     /// `[tracing]`
@@ -89,7 +100,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 25] = [
+    pub(crate) const DOCUMENTED: [Section; 28] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -113,6 +124,9 @@ impl Section {
         Section::Admin,
         Section::Disk,
         Section::Remote,
+        Section::Peer,
+        Section::Icp,
+        Section::Htcp,
         Section::Publish,
         Section::Tracing,
     ];
@@ -133,6 +147,9 @@ impl Section {
             Section::Admin => "[admin]",
             Section::Disk => "[disk]",
             Section::Remote => "[remote]",
+            Section::Peer => "[[peer]]",
+            Section::Icp => "[icp]",
+            Section::Htcp => "[htcp]",
             Section::Publish => "[publish]",
             Section::Tracing => "[tracing]",
             Section::App => "[[app]]",
@@ -165,6 +182,9 @@ impl Section {
             Section::Admin => (ADMIN, &[]),
             Section::Disk => (DISK, &[]),
             Section::Remote => (REMOTE, &[]),
+            Section::Peer => (PEER, &[]),
+            Section::Icp => (ICP, &[]),
+            Section::Htcp => (HTCP, &[]),
             Section::Publish => (PUBLISH, &[]),
             Section::Tracing => (TRACING, &[]),
             Section::App => (APP, &[]),
@@ -418,6 +438,24 @@ const ROOT: &[Opt] = &[
          memory only.",
     ),
     opt(
+        "peer",
+        Kind::Tables(Section::Peer),
+        "",
+        "One cache that is asked before the origin, a parent or a sibling; any number of them.",
+    ),
+    opt(
+        "icp",
+        Kind::Table(Section::Icp, None),
+        "",
+        "Other caches may ask by ICP whether a page is here. Absent: no such listener.",
+    ),
+    opt(
+        "htcp",
+        Kind::Table(Section::Htcp, None),
+        "",
+        "Others may ask by HTCP whether a page is here, and purge. Absent: no such listener.",
+    ),
+    opt(
         "publish",
         Kind::Table(Section::Publish, None),
         "",
@@ -445,63 +483,3 @@ const ROOT: &[Opt] = &[
     ),
     opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
 ];
-
-/// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 23] = [
-    ("--memory", Section::Root, "memory"),
-    ("--threads", Section::Root, "threads"),
-    ("--user", Section::Root, "user"),
-    ("--group", Section::Root, "group"),
-    ("--snapshot", Section::Root, "snapshot"),
-    ("--http", Section::Http, "listen"),
-    ("--https", Section::Https, "listen"),
-    ("--http3", Section::Https, "http3"),
-    ("--cert", Section::Certificate, "cert"),
-    ("--key", Section::Certificate, "key"),
-    ("--acme", Section::Acme, "email"),
-    ("--name", Section::Acme, "names"),
-    ("--origin", Section::Site, "origin"),
-    ("--root", Section::Origin, "root"),
-    ("--preset", Section::Site, "preset"),
-    ("--ttl", Section::Rule, "ttl"),
-    ("--purge-from", Section::Purge, "from"),
-    ("--memcached", Section::Memcached, "listen"),
-    ("--redis", Section::Redis, "listen"),
-    ("--admin", Section::Admin, "listen"),
-    ("--disk", Section::Disk, "path"),
-    ("--disk-size", Section::Disk, "size"),
-    ("--access-log", Section::Http, "access_log"),
-];
-
-/// The help of a flag: that of the option, and its default.
-pub(crate) fn flag_help(flag: &str) -> String {
-    let Some((_, section, name)) = FLAGS.iter().find(|(name, ..)| *name == flag) else {
-        return String::new();
-    };
-    let Some(opt) = section.option(name) else { return String::new() };
-    match opt.default {
-        "" => opt.help.to_owned(),
-        default => format!("{} [default: {default}]", opt.help),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn names_are_unique_and_every_flag_is_an_option() {
-        for section in Section::DOCUMENTED {
-            let mut seen = HashSet::new();
-            for opt in section.options() {
-                assert!(seen.insert(opt.name), "{} twice in {}", opt.name, section.title());
-                assert!(opt.help.ends_with('.'), "{}: {}", opt.name, opt.help);
-            }
-        }
-        for (flag, ..) in FLAGS {
-            assert!(!flag_help(flag).is_empty(), "{flag}");
-        }
-    }
-}

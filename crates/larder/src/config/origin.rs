@@ -10,7 +10,7 @@ use std::{
 use larder_proto::proxy_protocol::Version;
 use larder_server::settings::{
     Candidate, ErrorPages, FastCgiSettings, GroupMember, HealthCheck, OriginGroup, OriginScheme,
-    OriginSettings, Release, TreeSettings,
+    OriginSettings, Release, TargetForm, TreeSettings,
 };
 
 use super::{
@@ -189,6 +189,7 @@ fn origin(
     let socket = is_socket.then_some(url.path);
     Some(OriginSettings {
         scheme,
+        target: TargetForm::Origin,
         socket,
         host: url.host,
         port: url.port,

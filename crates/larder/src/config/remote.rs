@@ -7,7 +7,8 @@ use larder_client::{
     Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash,
 };
 use larder_server::settings::{
-    OriginScheme, OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret, ValkeyLogin,
+    OriginScheme, OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret, TargetForm,
+    ValkeyLogin,
 };
 
 use super::{
@@ -175,6 +176,7 @@ fn peer(url: OriginUrl) -> Arc<OriginSettings> {
         idle_connections: 1,
         idle_timeout: Duration::from_secs(30),
         scheme: OriginScheme::Http,
+        target: TargetForm::Origin,
         proxy_protocol: None,
         host_header: None,
     })

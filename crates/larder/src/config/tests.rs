@@ -7,6 +7,7 @@ use larder_server::settings::{
 use super::*;
 
 mod acme;
+mod family;
 mod objects;
 
 fn of(text: &str) -> Loaded {

@@ -153,6 +153,14 @@ pub enum Hierarchy {
     /// The configured origin of a site, at this address. Squid calls it a parent when it is a
     /// reverse proxy.
     FirstUpPeer(IpAddr),
+    /// A sibling that said that it has the page.
+    SiblingHit(IpAddr),
+    /// A parent that said so.
+    ParentHit(IpAddr),
+    /// The parent that said first that it does not.
+    FirstParentMiss(IpAddr),
+    /// The parent that a hash of the URL names.
+    Carp(IpAddr),
 }
 
 impl Hierarchy {
@@ -162,6 +170,10 @@ impl Hierarchy {
             Hierarchy::None => "HIER_NONE",
             Hierarchy::Direct(_) => "HIER_DIRECT",
             Hierarchy::FirstUpPeer(_) => "FIRSTUP_PARENT",
+            Hierarchy::SiblingHit(_) => "SIBLING_HIT",
+            Hierarchy::ParentHit(_) => "PARENT_HIT",
+            Hierarchy::FirstParentMiss(_) => "FIRST_PARENT_MISS",
+            Hierarchy::Carp(_) => "CARP",
         }
     }
 
@@ -169,7 +181,12 @@ impl Hierarchy {
     pub fn peer(self) -> Option<IpAddr> {
         match self {
             Hierarchy::None => None,
-            Hierarchy::Direct(peer) | Hierarchy::FirstUpPeer(peer) => Some(peer),
+            Hierarchy::Direct(peer)
+            | Hierarchy::FirstUpPeer(peer)
+            | Hierarchy::SiblingHit(peer)
+            | Hierarchy::ParentHit(peer)
+            | Hierarchy::FirstParentMiss(peer)
+            | Hierarchy::Carp(peer) => Some(peer),
         }
     }
 }

@@ -24,10 +24,12 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     access_log::Hierarchy,
     fetch::{
-        FetchResult, Reply, Source, disk, mend, slice, store, template, uncoded,
+        FetchResult, Reply, Source, disk, mend,
+        peers::Upstream,
+        slice, store, template, uncoded,
         verdict::{Verdict, judge},
     },
-    origin::{self, Body, Group, Interim, InterimHead, OriginError, Response},
+    origin::{self, Body, Interim, InterimHead, OriginError, Response},
     page::{
         answer::Answer,
         flight::{Again, Failure, Landing, Lead},
@@ -104,7 +106,7 @@ pub(crate) fn request_view<'a>(head: &'a RequestHead<'a>) -> RequestView<'a> {
 pub(crate) struct Job {
     pub(crate) pages: Rc<Pages>,
     pub(crate) config: Rc<Config>,
-    pub(crate) origin: Rc<Group>,
+    pub(crate) upstream: Upstream,
     pub(crate) lead: Lead,
     pub(crate) client: Option<Client>,
     /// Address of the client that asked first.
@@ -232,13 +234,13 @@ pub(crate) type Sent = Result<Response, OriginError>;
 /// None: the client left, and nobody else wants the answer.
 pub(crate) async fn send(
     pages: &Pages,
-    origin: &Group,
+    upstream: &Upstream,
     lead: &Lead,
     client: Option<&mut Client>,
     request: origin::Request,
     interim: Option<Interim>,
 ) -> Option<Sent> {
-    wanted(pages, lead, client, origin.send(request, interim)).await
+    wanted(pages, lead, client, upstream.send(request, interim)).await
 }
 
 /// Does a part of a fetch before which nobody is told anything. None: the client left, and nobody
@@ -289,7 +291,7 @@ impl Job {
             detail: None,
             hierarchy: response
                 .peer
-                .map_or(Hierarchy::None, |peer| Hierarchy::FirstUpPeer(peer.ip())),
+                .map_or(Hierarchy::None, |peer| self.upstream.hierarchy(peer.ip())),
             conditions: self.keep.as_ref().is_some_and(|keep| keep.purpose == Purpose::Fetch),
         }
     }
@@ -300,7 +302,7 @@ fn spell(job: &Job, response: &Response) -> Spelled {
     let mut spelled = Spelled::of(&response.headers);
     // The debug field of another Larder behind us is for its client, not for ours or the store.
     spelled.remove("larder-debug");
-    mend::mend(&mut spelled, job.origin.settings(), &job.policy);
+    mend::mend(&mut spelled, job.upstream.origin.settings(), &job.policy);
     edit(&mut spelled, &job.policy, response.status);
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");

@@ -10,6 +10,7 @@ mod disk;
 mod job;
 mod mend;
 mod outgoing;
+mod peers;
 mod remote;
 mod reply;
 mod slice;
@@ -28,8 +29,7 @@ pub(crate) use template::Template;
 
 use larder_proto::{
     http::{
-        BodyFraming, Fields, KnownField, Method, RangeSet, Scheme, parse_fields, query,
-        structured::strings,
+        BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query, structured::strings,
     },
     page::{Meta, PageFlags, Verify, view},
     rules::{
@@ -48,6 +48,7 @@ use crate::{
     fetch::{
         job::{Client, Job, Keep},
         outgoing::Mode,
+        peers::Upstream,
     },
     net::passing::Parcel,
     origin::{self, BodyFrame, InterimHead, RequestBody},
@@ -267,7 +268,8 @@ pub(crate) async fn pass(
     interim: mpsc::Sender<InterimHead>,
 ) -> FetchResult {
     let lead = request.pages.shared.flights.solo(&[], &[]);
-    let outgoing = origin_request(request, route, &Mode::Pass, body, request.upgrade().is_some());
+    let outgoing =
+        outgoing::request(request, route, &Mode::Pass, body, request.upgrade().is_some());
     lead_to_end(request, route, lead, outgoing, interim, None).await
 }
 
@@ -367,7 +369,7 @@ fn prepare(
         _ if range => Mode::Range,
         _ => Mode::Whole,
     };
-    let outgoing = origin_request(request, route, &mode, RequestBody::Empty, false);
+    let outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
     let ranged = matches!(mode, Mode::Range);
     let purpose = match mode {
         Mode::Validate(_) => job::Purpose::Validate,
@@ -415,35 +417,6 @@ fn mode<'a>(range: bool, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>
     if conditions.is_empty() { Mode::Whole } else { Mode::Validate(conditions) }
 }
 
-fn origin_request(
-    request: &Request<'_, '_>,
-    route: &Route<'_>,
-    mode: &Mode<'_>,
-    body: RequestBody,
-    upgrade: bool,
-) -> origin::Request {
-    let method = request.head.method.as_str().as_bytes();
-    let (target, visited) = match &route.policy.handling {
-        Some(handling) if handling.confines() => {
-            let path = route.path.split('?').next().unwrap_or_default();
-            (handling.target(&route.path).into_owned(), Some(path.to_owned()))
-        }
-        _ => (route.path.to_string(), None),
-    };
-    origin::Request {
-        method: http::Method::from_bytes(method).unwrap_or(http::Method::GET),
-        target,
-        visited,
-        headers: outgoing::headers(request, route, mode),
-        body,
-        upgrade,
-        asker: origin::Asker {
-            client: Some(request.client()),
-            secure: request.scheme() == Scheme::Https,
-        },
-    }
-}
-
 /// Asks the origin in a task of its own, and waits for the result.
 async fn lead_to_end(
     request: &Request<'_, '_>,
@@ -479,10 +452,11 @@ fn spawn(
     keep: Option<Keep>,
 ) {
     let Some(origin) = request.config.origin(&route.site, &route.policy) else { return };
+    let upstream = Upstream::new(origin, request, route, keep.as_ref());
     let job = Job {
         pages: Rc::clone(request.pages),
         config: Rc::clone(request.config),
-        origin,
+        upstream,
         lead,
         client,
         address: request.client(),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 pub(crate) use larder_proto::rules::forward::Mode;
 use larder_proto::{
-    http::{Method, cookie::Cookie},
+    http::{Method, Scheme, cookie::Cookie},
     rules::{
         Esi, Policy,
         forward::{self, Received},
@@ -14,14 +14,45 @@ use larder_proto::{
 };
 
 use crate::{
+    origin::{self, RequestBody},
     page::head,
     request::{Request, route::Route},
 };
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// The request to send to the origin.
+pub(crate) fn request(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    mode: &Mode<'_>,
+    body: RequestBody,
+    upgrade: bool,
+) -> origin::Request {
+    let method = request.head.method.as_str().as_bytes();
+    let (target, visited) = match &route.policy.handling {
+        Some(handling) if handling.confines() => {
+            let path = route.path.split('?').next().unwrap_or_default();
+            (handling.target(&route.path).into_owned(), Some(path.to_owned()))
+        }
+        _ => (route.path.to_string(), None),
+    };
+    origin::Request {
+        method: http::Method::from_bytes(method).unwrap_or(http::Method::GET),
+        target,
+        visited,
+        headers: headers(request, route, mode),
+        body,
+        upgrade,
+        asker: origin::Asker {
+            client: Some(request.client()),
+            secure: request.scheme() == Scheme::Https,
+        },
+    }
+}
+
 /// The fields to send to the origin.
-pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<'_>) -> HeaderMap {
+fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<'_>) -> HeaderMap {
     let (host, chain) = (request.host(), request.chain());
     let received = Received {
         fields: request.head.fields,

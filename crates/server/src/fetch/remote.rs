@@ -62,10 +62,10 @@ pub(crate) async fn first(
     request: origin::Request,
     interim: Option<Interim>,
 ) -> Option<Sent> {
-    let Job { pages, origin, lead, client, keep, lease, .. } = job;
+    let Job { pages, upstream, lead, client, keep, lease, .. } = job;
     let lookup = match (&pages.remote, keep.as_ref()) {
         (Some(remote), Some(keep)) if keep.ask_fleet => Lookup { pages, remote, keep, lead },
-        _ => return job::send(pages, origin, lead, client.as_mut(), request, interim).await,
+        _ => return job::send(pages, upstream, lead, client.as_mut(), request, interim).await,
     };
     let counters = lookup.remote.counters();
     counters.lookups.one();
@@ -77,7 +77,7 @@ pub(crate) async fn first(
             Err(_) if lookup.held_copy().is_some() => Answer::Failed,
             Err(_) => {
                 let mut sending =
-                    pin!(job::send(pages, origin, lead, client.as_mut(), request, interim));
+                    pin!(job::send(pages, upstream, lead, client.as_mut(), request, interim));
                 let answer = tokio::select! {
                     biased;
                     answer = &mut looking => answer,
@@ -107,7 +107,7 @@ pub(crate) async fn first(
             Ok(again) => again,
             Err(held) => {
                 *lease.borrow_mut() = held;
-                return job::send(pages, origin, lead, client.as_mut(), request, interim).await;
+                return job::send(pages, upstream, lead, client.as_mut(), request, interim).await;
             }
         }
     };

@@ -22,7 +22,7 @@ use larder_proto::{
 };
 use larder_store::{Entry, Namespace, Put};
 
-use super::origin_request;
+use super::outgoing;
 use crate::{
     clock::Ms,
     fetch::{
@@ -309,7 +309,7 @@ async fn fetch(
     let broken = || NoSlice::Failed(Arc::new(BROKEN));
     let wanted = Wanted { size: map.size, number };
     let mode = Mode::Complete { range: wanted.range(), validator: map.etag.clone() };
-    let mut outgoing = origin_request(request, route, &mode, RequestBody::Empty, false);
+    let mut outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
     outgoing.method = http::Method::GET;
     let origin = request.config.origin(&route.site, &route.policy).ok_or_else(broken)?;
     let mut response = match origin.send(outgoing, None).await {

@@ -18,10 +18,7 @@ use larder_metrics::Outcome;
 use larder_proto::{
     http::BodyFraming,
     page::PageFlags,
-    rules::{
-        Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
-        stale_on_error,
-    },
+    rules::{Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, stale_on_error},
 };
 
 use crate::{
@@ -219,7 +216,7 @@ pub(super) fn step(
     let LookupResult { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
     let nothing = |why, solo| {
-        if only_if_cached(&request.view(), &route.policy.cache) {
+        if request.only_if_cached(&route.policy) {
             return Step::Refuse(NOTHING_STORED);
         }
         let mut plan = plan(why, None);
@@ -244,6 +241,9 @@ pub(super) fn step(
         Decision::Stale { age, ttl, why } => {
             Step::Serve(held, Served::stale(age, ttl, why == StaleWhy::SwrRefresh))
         }
+        Decision::Revalidate { .. } if request.only_if_cached(&route.policy) => {
+            Step::Refuse(NOTHING_STORED)
+        }
         Decision::Revalidate { why, .. } => Step::Fetch(plan(forward(why), Some(held))),
         Decision::Unusable(Unusable::RequestNoStore) => nothing(Forward::Request, true),
         Decision::Unusable(_) => nothing(Forward::Miss, false),
@@ -259,7 +259,7 @@ fn for_itself(
     held: StoredPage,
     variant: Option<Vec<u8>>,
 ) -> Step {
-    if only_if_cached(&request.view(), &route.policy.cache) {
+    if request.only_if_cached(&route.policy) {
         return Step::Refuse(NOTHING_STORED);
     }
     let held = held.meta.partial.is_none().then_some(held);
@@ -356,8 +356,7 @@ fn look_again(
             Looked::Answered(finish(exchange, &delivered))
         }
         Err(held)
-            if held.meta.flags.any(PageFlags::SLICED)
-                && only_if_cached(&request.view(), &route.policy.cache) =>
+            if held.meta.flags.any(PageFlags::SLICED) && request.only_if_cached(&route.policy) =>
         {
             // Slices that are missing would be fetched.
             Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
@@ -368,7 +367,7 @@ fn look_again(
             }
             Looked::Made(held, served)
         }
-        Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
+        Err(_) if request.only_if_cached(&route.policy) => {
             Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
         Err(held) => Looked::Fetch(Plan::new(Forward::Partial, Some(held), variant)),

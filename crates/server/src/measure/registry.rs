@@ -107,6 +107,11 @@ impl Registry {
             remote: shared
                 .and_then(|shared| shared.remote.as_ref())
                 .map(|remote| remote.stats().figures()),
+            family: shared.and_then(|shared| {
+                let settings = &self.settings.read().family;
+                let served = [("icp", settings.icp.is_some()), ("htcp", settings.htcp.is_some())];
+                shared.family.figures(served)
+            }),
             loop_delay: Histogram::of(self.delays.iter().map(|delay| &**delay)),
             conditions: self.states.figures(),
             log: logger.as_ref().map(|logger| logger.figures()).unwrap_or_default(),

@@ -21,6 +21,10 @@ pub enum FaceName {
     Redis,
     /// The same over TLS.
     RedisTls,
+    /// Queries of other caches, ICP.
+    Icp,
+    /// The same, HTCP.
+    Htcp,
 }
 
 impl fmt::Display for FaceName {
@@ -33,6 +37,8 @@ impl fmt::Display for FaceName {
             FaceName::MemcachedTls => "memcached+tls",
             FaceName::Redis => "redis",
             FaceName::RedisTls => "redis+tls",
+            FaceName::Icp => "icp",
+            FaceName::Htcp => "htcp",
         })
     }
 }

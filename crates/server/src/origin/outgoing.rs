@@ -10,14 +10,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
+use http::{
+    HeaderMap, HeaderValue, Method, Uri, header,
+    uri::{PathAndQuery, Scheme},
+};
 
 use super::{
     Interim, InterimHead, OriginCounters, OriginError, Request, RequestBody,
     counters::count,
     upload::{Progress, Upload},
 };
-use crate::settings::OriginSettings;
+use crate::settings::{OriginSettings, TargetForm};
 
 /// The facts of a request that the meaning of its response depends on.
 #[derive(Clone)]
@@ -47,12 +50,16 @@ impl Outgoing {
         interim: Option<(Interim, Arc<OriginCounters>)>,
         settings: &OriginSettings,
     ) -> Result<(Outgoing, RequestBody), OriginError> {
-        let Request { method, target, mut headers, body, upgrade, .. } = request;
+        let Request { method, target, mut headers, body, upgrade, asker, .. } = request;
         if method == Method::CONNECT {
             return Err(OriginError::Unsendable("CONNECT has no origin-form".to_owned()));
         }
-        let uri = uri(&target)?;
+        let path = uri(&target)?;
         set_host(&mut headers, settings)?;
+        let uri = match settings.target {
+            TargetForm::Origin => path,
+            TargetForm::Absolute => absolute(path, &headers, asker.secure)?,
+        };
         set_framing(&mut headers, &method, &body);
         let upgrade = headers.get(header::UPGRADE).filter(|_| upgrade).cloned();
         if upgrade.is_some() {
@@ -96,6 +103,16 @@ fn uri(target: &str) -> Result<Uri, OriginError> {
     }
     let bytes = Bytes::from(percent_encode(target).into_owned());
     PathAndQuery::from_maybe_shared(bytes).map(Uri::from).map_err(|_| unsendable())
+}
+
+/// The URL of a path at the host that is asked, for a server that serves more than one scheme.
+fn absolute(path: Uri, headers: &HeaderMap, secure: bool) -> Result<Uri, OriginError> {
+    let unsendable = || OriginError::Unsendable("the URL".to_owned());
+    let host = headers.get(header::HOST).ok_or_else(unsendable)?;
+    let path = path.into_parts().path_and_query.ok_or_else(unsendable)?;
+    let url = Uri::builder().scheme(if secure { Scheme::HTTPS } else { Scheme::HTTP });
+    let url = url.authority(host.as_bytes()).path_and_query(path);
+    url.build().map_err(|_| unsendable())
 }
 
 /// `"`, `<`, `>` and the backtick are no characters of a URI, but there are clients that send them,
@@ -198,6 +215,15 @@ mod tests {
             assert_eq!(sent_target(target).as_deref(), Some(target));
         }
         assert_eq!(sent_target("/a`?q=\"<b>\"").as_deref(), Some("/a%60?q=%22%3Cb%3E%22"));
+    }
+
+    #[test]
+    fn another_cache_is_sent_the_whole_url() {
+        let settings = OriginSettings { target: TargetForm::Absolute, ..OriginSettings::default() };
+        let headers =
+            HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("a.example:81"))]);
+        let sent = outgoing("/x?y", headers, &settings).expect("sendable");
+        assert_eq!(sent.uri.to_string(), "http://a.example:81/x?y");
     }
 
     #[test]

@@ -69,6 +69,7 @@ async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
         return;
     }
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
+    // Every Larder of the fleet tells its own peers.
     let tiers = Tiers { fleet: None, ..pages.shared.tiers() };
     let purger = Purger::new(pages.writer(), tiers, soft);
     let now = purger.now;

@@ -24,7 +24,7 @@ use larder_metrics::Outcome;
 use larder_proto::{
     http::{Method, OwnedHead, RequestHead, forwarded, key},
     page::{Meta, PageFlags},
-    rules::{Forward, RequestView, forward, strip},
+    rules::{Forward, RequestView, forward, only_if_cached, strip},
 };
 
 use crate::{
@@ -378,6 +378,25 @@ impl<'a, 'r> Request<'a, 'r> {
         };
         self.head.known.connection().is_some()
             && !self.head.fields.elements("connection").all(known)
+    }
+
+    /// The client accepts what is stored alone. Other caches may say so to every site: a sibling
+    /// must not be made to fetch.
+    pub(crate) fn only_if_cached(&self, policy: &RulePolicy) -> bool {
+        if self.head.known.cache_control().is_none() {
+            return false;
+        }
+        let says = || {
+            let mut directives = self.head.fields.elements("cache-control");
+            directives.any(|directive| directive.eq_ignore_ascii_case(b"only-if-cached"))
+        };
+        only_if_cached(&self.view(), &policy.cache) || (says() && self.is_of_the_family())
+    }
+
+    /// It comes from another cache that the configuration names.
+    fn is_of_the_family(&self) -> bool {
+        let (family, address) = (&self.config.settings.family, self.peer.address);
+        family.may_ask(address.ip().to_canonical()) || self.pages.shared.family.has(address)
     }
 
     /// This process has seen the request before: it was sent in a circle (RFC 8586).

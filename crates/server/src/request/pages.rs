@@ -21,6 +21,7 @@ use crate::{
     counters::Counters,
     counters::{Findings, Sites},
     disk::Tier,
+    family::{Family, Link, Links, PeerState},
     net::sendfile::Budget,
     origin::{Group, Groups, KeptFiles, Watcher},
     page::{compressor::Compressor, flight::Flights, writer::PageWriter},
@@ -79,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) disk: Option<Arc<Tier>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,
+    /// Other caches that are asked before the origin.
+    pub(crate) family: Family,
     /// Objects that are served as pages.
     pub(crate) object_pages: Option<ObjectPages>,
     /// The first port of HTTPS; 0: it is not served.
@@ -98,9 +101,11 @@ impl Shared {
         logger: Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
         (disk, remote): (Option<Arc<Tier>>, Option<Arc<remote::Shared>>),
+        clock: Clock,
         object_pages: Option<ObjectPages>,
         room: Arc<Room>,
     ) -> Arc<Self> {
+        let loop_id = format!("larder-{:016x}", random[0]);
         Arc::new(Self {
             room,
             stalls: Stalls::default(),
@@ -110,7 +115,8 @@ impl Shared {
             flights: Flights::new(),
             open: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            loop_id: format!("larder-{:016x}", random[0]),
+            family: Family::new(clock, loop_id.clone()),
+            loop_id,
             nonces: AtomicU64::new(random[1]),
             logger,
             tracing,
@@ -136,6 +142,7 @@ impl Shared {
             disk: self.disk.as_deref(),
             fleet: self.remote.as_deref(),
             objects: self.object_pages.as_ref(),
+            family: Some(&self.family),
         }
     }
 
@@ -189,6 +196,8 @@ pub(crate) struct Config {
     /// Where its sites are counted.
     pub(crate) counted: Sites,
     origins: Vec<(Arc<OriginGroup>, Rc<Group>)>,
+    /// Other caches that are asked before the origins.
+    pub(crate) links: Links,
 }
 
 impl Config {
@@ -199,7 +208,8 @@ impl Config {
         before: Option<&Config>,
     ) -> Self {
         let mut origins: Vec<(Arc<OriginGroup>, Rc<Group>)> = Vec::new();
-        for wanted in settings.sites.iter().flat_map(|site| site.origins()) {
+        let peers = settings.family.peers.iter().map(|peer| &peer.group);
+        for wanted in settings.sites.iter().flat_map(|site| site.origins()).chain(peers) {
             if origins.iter().any(|(known, _)| known == wanted) {
                 continue;
             }
@@ -236,6 +246,7 @@ impl Config {
             looks_first,
             has_object_pages: shared.object_pages.is_some(),
             counted,
+            links: Links::new(links(&settings, shared, &origins, before)),
             settings,
             origins,
         }
@@ -257,6 +268,26 @@ impl Config {
         let wanted = of_rule.unwrap_or(&site.origin);
         self.origins.iter().find(|(known, _)| known == wanted).map(|(_, origin)| origin.clone())
     }
+}
+
+/// The peers of the settings; one that stays keeps its socket.
+fn links(
+    settings: &Settings,
+    shared: &Shared,
+    origins: &[(Arc<OriginGroup>, Rc<Group>)],
+    before: Option<&Config>,
+) -> Vec<Rc<Link>> {
+    let states = shared.family.take(&settings.family.peers);
+    let link = |state: &Arc<PeerState>| {
+        let same = |link: &&Rc<Link>| Arc::ptr_eq(&link.state, state);
+        if let Some(kept) = before.and_then(|before| before.links.all.iter().find(same)) {
+            return Some(kept.clone());
+        }
+        let group = &state.settings.group;
+        let (_, group) = origins.iter().find(|(known, _)| known == group)?;
+        Some(Link::new(state.clone(), group.clone()))
+    };
+    states.iter().filter_map(link).collect()
 }
 
 /// One worker's pages.

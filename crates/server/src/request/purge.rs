@@ -19,6 +19,7 @@ pub(crate) use crate::request::purge_history::History;
 use crate::{
     clock::Ms,
     disk::{self, Means, Tier},
+    family::Family,
     page::{ban::Ban, lookup::PAGES, published::OBJECT, variant::Marker, writer::PageWriter},
     remote::{self, Begun, Journalled, journal::What},
 };
@@ -47,6 +48,9 @@ pub(crate) struct Tiers<'f> {
     pub(crate) disk: Option<&'f Tier>,
     /// None where other Larders know of the purge already.
     pub(crate) fleet: Option<&'f remote::Shared>,
+    /// Other caches, of which one may still have a page; None: they know already. They are told of
+    /// single pages alone.
+    pub(crate) family: Option<&'f Family>,
     /// Objects that are pages: a purge of the page deletes the object.
     pub(crate) objects: Option<&'f ObjectPages>,
 }
@@ -107,12 +111,23 @@ impl<'f> Purger<'f> {
     /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields,
     /// a forwarded host). Returns whether it was there.
     pub(crate) async fn page(&self, keys: &[Vec<u8>]) -> bool {
-        let begun = self.begin(Means::Keys(keys), || What::Keys(keys.to_vec()));
+        let begun = self.begin_page(keys);
         if let Some(fleet) = self.tiers.fleet {
             fleet.purge_behind(keys);
         }
         let found = self.own_page(keys).await;
         begun.done() | found
+    }
+
+    /// The same of a page, of which peers are told too.
+    fn begin_page<'p>(&self, keys: &'p [Vec<u8>]) -> Purging<'p>
+    where
+        'f: 'p,
+    {
+        if let Some(family) = self.tiers.family {
+            family.clear(keys);
+        }
+        self.begin(Means::Keys(keys), || What::Keys(keys.to_vec()))
     }
 
     /// Notes a purge, so that nothing from before is taken from the tiers, and others are told.
@@ -133,7 +148,7 @@ impl<'f> Purger<'f> {
         let Some(fleet) = self.tiers.fleet else { return self.page(keys).await };
         // Noted first: what is taken from the fleet from now on is newer. Pages on their way
         // are found among the flights.
-        let begun = self.begin(Means::Keys(keys), || What::Keys(keys.to_vec()));
+        let begun = self.begin_page(keys);
         let own = self.own_page(keys).await;
         let own = begun.done() | own;
         let shared = fleet.purge_keys(keys);

@@ -1,6 +1,9 @@
 //! The settings whose change needs a restart.
 
-use std::path::PathBuf;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use crate::settings::{HttpsSettings, Listen, MemcachedSettings, RedisSettings, Settings};
 
@@ -33,6 +36,10 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         ("disk.patience and disk.write_limit", new.disk != old.disk),
         ("remote", new.remote != old.remote),
         ("publish", new.publish != old.publish),
+        (
+            "htcp.multicast and htcp.interface",
+            groups(new).zip(groups(old)).is_some_and(|(new, old)| new != old),
+        ),
     ];
     match (&old.memcached, &new.memcached) {
         (None, None) => {}
@@ -53,6 +60,11 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         _ => changed.push(("whether admin is served", true)),
     }
     changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
+}
+
+/// The groups that a socket joins when it is opened.
+fn groups(settings: &Settings) -> Option<(&[IpAddr], Option<Ipv4Addr>)> {
+    settings.family.htcp.as_ref().map(|htcp| (&*htcp.multicast, htcp.interface))
 }
 
 fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {

@@ -53,6 +53,13 @@ pub(super) fn wanted(settings: &Settings) -> Vec<(FaceName, Wanted)> {
         add(&mut all, FaceName::Redis, &face.listen);
         add(&mut all, FaceName::RedisTls, of_tls(&face.tls));
     }
+    // They answer for pages.
+    if settings.serves_pages() {
+        let icp = settings.family.icp.iter().flat_map(|icp| &icp.listen);
+        all.extend(icp.map(|at| (FaceName::Icp, Wanted::Datagrams(*at))));
+        let htcp = settings.family.htcp.iter().flat_map(|htcp| &htcp.listen);
+        all.extend(htcp.map(|at| (FaceName::Htcp, Wanted::Datagrams(*at))));
+    }
     all
 }
 
@@ -82,6 +89,7 @@ fn manner(face: FaceName, settings: &Settings) -> Manner {
         FaceName::Redis | FaceName::RedisTls => {
             (0, settings.redis.as_ref().map_or(BACKLOG, |face| face.backlog))
         }
+        FaceName::Icp | FaceName::Htcp => (0, BACKLOG),
     };
     Manner { sndbuf, backlog, shared: false }
 }
@@ -94,7 +102,8 @@ pub(super) struct Sockets {
     pub(super) quic: Vec<Vec<(UdpSocket, Handover)>>,
     pub(super) memcached: Vec<Vec<Listener>>,
     pub(super) memcached_tls: Vec<Vec<Listener>>,
-    pub(super) udp: Vec<Vec<UdpSocket>>,
+    /// Of memcached; of ICP and HTCP, which the first worker serves.
+    pub(super) udp: Vec<Vec<(FaceName, UdpSocket)>>,
     pub(super) redis: Vec<Vec<Listener>>,
     pub(super) redis_tls: Vec<Vec<Listener>>,
     /// Of the one admin thread; with true of TLS.
@@ -260,11 +269,17 @@ impl Sockets {
                         FaceName::MemcachedTls => &mut self.memcached_tls,
                         FaceName::Redis => &mut self.redis,
                         FaceName::RedisTls => &mut self.redis_tls,
+                        // They have datagrams alone.
+                        FaceName::Icp | FaceName::Htcp => continue,
                     };
                     give(per_worker, bound.workers.into_iter().flatten());
                     bound.addresses.into_iter().next()
                 }
                 Wanted::Datagrams(at) => {
+                    let workers = match face {
+                        FaceName::Icp | FaceName::Htcp => 1,
+                        _ => workers,
+                    };
                     let bound = match handed {
                         Some(handed) => listen::adopt_udp(handed.sockets, workers),
                         None => listen::bind_udp(*at, workers, inherited),
@@ -273,7 +288,7 @@ impl Sockets {
                     let (bound, address) = bound.map_err(failed)?;
                     let kept = Kept::of(name, false, bound.iter().map(AsFd::as_fd));
                     self.kept.push(kept.map_err(failed)?);
-                    give(&mut self.udp, bound);
+                    give(&mut self.udp, bound.into_iter().map(|socket| (*face, socket)));
                     Some(address)
                 }
             };

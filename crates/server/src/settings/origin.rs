@@ -39,11 +39,23 @@ impl OriginScheme {
     }
 }
 
+/// The form of targets (RFC 9112 section 3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetForm {
+    /// Path and query.
+    #[default]
+    Origin,
+    /// The whole URL, as proxies and other caches want it.
+    Absolute,
+}
+
 /// One server of an origin, with its time limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginSettings {
     /// Its protocol.
     pub scheme: OriginScheme,
+    /// The form of targets, of HTTP.
+    pub target: TargetForm,
     /// Host name or address, brackets of an IPv6 address removed; empty for a unix socket and
     /// for files.
     pub host: String,
@@ -109,6 +121,7 @@ impl Default for OriginSettings {
     fn default() -> Self {
         OriginSettings {
             scheme: OriginScheme::Http,
+            target: TargetForm::Origin,
             host: "127.0.0.1".to_owned(),
             port: 80,
             socket: None,

@@ -23,6 +23,7 @@ impl Settings {
             disk: None,
             identity: None,
             remote: None,
+            family: FamilySettings::default(),
             tracing: None,
             publish: None,
         }

@@ -384,7 +384,7 @@ fn shows_latency(sent: &Result<Response, SendError>) -> bool {
 
 impl Request {
     /// The same request without its body.
-    fn spare(&self) -> Request {
+    pub(crate) fn spare(&self) -> Request {
         Request {
             method: self.method.clone(),
             target: self.target.clone(),
