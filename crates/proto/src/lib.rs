@@ -30,6 +30,7 @@ pub mod page;
 pub mod proxy_protocol;
 pub mod pseudo;
 pub mod qpack;
+pub mod queue;
 pub mod resp;
 pub mod rules;
 pub mod units;

@@ -45,4 +45,4 @@ pub use format::{Decoded, MOST_ITEM, Record, decode, encode};
 pub use journal::Work;
 pub use name::{MAX_NAME, is_valid, parent};
 pub use queues::{Damage, Queues};
-pub use types::{Counters, Figures, Item, Limits, NewItem, Options, Put, Read, Rules};
+pub use types::{Counters, Figures, Item, Limits, NewItem, Options, Put, Read, Rules, Ticket};

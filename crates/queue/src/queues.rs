@@ -231,6 +231,14 @@ impl Queues {
         self.queues.get_mut(&name).map(|queue| (name, queue))
     }
 
+    /// Puts an item back that a client was to get by [`Read::Take`], and that did not reach it.
+    pub fn restore(&mut self, name: &[u8], item: Item) {
+        if let Some((name, queue)) = self.existing(name) {
+            queue.restore(item);
+            self.changed.insert(name);
+        }
+    }
+
     /// Items of a queue that a client has open.
     pub fn opened_by(&self, name: &[u8], client: u64) -> usize {
         self.queues.get(name).map_or(0, |queue| queue.opened_by(client))

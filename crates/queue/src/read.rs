@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::format::{Decoded, Record, decode};
 use crate::journal::{CHUNK, Journal, Place};
 use crate::queue::{Held, OVERHEAD, Queue};
-use crate::types::{Item, Read};
+use crate::types::{Item, Read, Ticket};
 
 /// Bytes read for an item when memory is scarce.
 const LITTLE: usize = 4096;
@@ -17,8 +17,11 @@ pub(crate) const SWEEP: u64 = 10_000;
 /// Bytes of items that are moved from an old segment at once.
 const PACK: u64 = 1 << 20;
 
-/// Flags, time of addition and data of an item that a client gets.
-type Given = (u32, u64, Bytes);
+/// An item as its client gets it.
+fn given(held: &Held, data: Bytes) -> Item {
+    let Held { id, added, expires, aborts, flags, .. } = *held;
+    Item { flags, data, ticket: Ticket { id, added, expires, aborts } }
+}
 
 impl Queue {
     /// Gives the first item to a client.
@@ -32,29 +35,41 @@ impl Queue {
         if self.discard_expired(now)? == SWEEP {
             return Ok(None);
         }
-        let Some((flags, added, data)) = self.first(read, client)? else { return Ok(None) };
-        if read != Read::Peek {
+        let item = self.first(read, client)?;
+        if let Some(item) = item.as_ref().filter(|_| read != Read::Peek) {
+            let waited = now.saturating_sub(item.ticket.added);
             self.counters.taken += 1;
-            self.counters.age = if self.items() == 0 { 0 } else { now.saturating_sub(added) };
+            self.counters.age = if self.items() == 0 { 0 } else { waited };
         }
-        Ok(Some(Item { flags, data }))
+        Ok(item)
     }
 
-    fn first(&mut self, read: Read, client: u64) -> io::Result<Option<Given>> {
+    fn first(&mut self, read: Read, client: u64) -> io::Result<Option<Item>> {
         while self.fill()? {
             let Some(data) = self.load_first()? else { continue };
             if read == Read::Peek {
-                return Ok(self.ready.front().map(|first| (first.flags, first.added, data)));
+                return Ok(self.ready.front().map(|first| given(first, data)));
             }
             let Some(held) = self.pop() else { break };
-            let given = (held.flags, held.added, data);
+            let item = given(&held, data);
             match read {
                 Read::Open => self.set_aside(held, client),
                 _ => self.removed(&held),
             }
-            return Ok(Some(given));
+            return Ok(Some(item));
         }
         Ok(None)
+    }
+
+    /// Puts an item back that was taken, and did not reach its client.
+    pub(crate) fn restore(&mut self, item: Item) {
+        let Item { flags, data, ticket: Ticket { id, added, expires, aborts } } = item;
+        let record = Record::Item { id, added, expires, flags, moved: Some(aborts), data: &data };
+        let place = self.append(&record);
+        let len = data.len() as u32;
+        let keeps = self.journal.is_none() || self.memory.has(u64::from(len));
+        let data = Some(data).filter(|_| keeps);
+        self.push(Held { id, place, len, flags, added, expires, aborts, data });
     }
 
     /// Keeps an item for a client that has opened it.

@@ -101,6 +101,17 @@ pub struct Item {
     pub flags: u32,
     /// The content.
     pub data: Bytes,
+    /// With it an item that did not reach its client takes its old place.
+    pub ticket: Ticket,
+}
+
+/// The place of an item in its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticket {
+    pub(crate) id: u64,
+    pub(crate) added: u64,
+    pub(crate) expires: u64,
+    pub(crate) aborts: u32,
 }
 
 /// Kinds of reads.

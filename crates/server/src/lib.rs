@@ -26,6 +26,7 @@ mod net;
 mod object;
 pub mod origin;
 mod page;
+mod queue;
 mod redis;
 pub mod remote;
 mod request;

@@ -37,6 +37,7 @@ mod origin;
 mod patterns;
 mod permission;
 mod publish;
+mod queue;
 mod rate;
 mod remote;
 mod rules;
@@ -70,6 +71,7 @@ pub use origin::{OriginScheme, OriginSettings};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
 pub use publish::{ObjectSpace, PublishSettings};
+pub use queue::{QueueSettings, QueueSync};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
@@ -104,6 +106,8 @@ pub struct Settings {
     pub memcached: Option<MemcachedSettings>,
     /// The Redis face; None: it is not served.
     pub redis: Option<RedisSettings>,
+    /// The queue face; None: it is not served.
+    pub queue: Option<QueueSettings>,
     /// The admin interface; None: it is not served.
     pub admin: Option<AdminSettings>,
     /// The user to become once the addresses are bound; None: the server stays as it is started.

@@ -13,6 +13,7 @@ mod https;
 mod objects;
 mod origin;
 mod publish;
+mod queue;
 mod remote;
 mod site;
 mod tracing;
@@ -26,6 +27,7 @@ use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
 use origin::{HEALTH, ORIGIN};
 use publish::PUBLISH;
+use queue::{QUEUE, QUEUE_NAMED, QUEUE_RULES};
 use remote::REMOTE;
 use site::{DEBUG, DICTIONARY, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
@@ -61,6 +63,10 @@ pub(crate) enum Section {
     Remote,
     /// `[publish]`
     Publish,
+    /// `[queue]`
+    Queue,
+    /// `[[queue.named]]`
+    QueueNamed,
     /// `[tracing]`
     Tracing,
     /// `[[app]]`
@@ -89,7 +95,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 25] = [
+    pub(crate) const DOCUMENTED: [Section; 27] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -110,6 +116,8 @@ impl Section {
         Section::Memcached,
         Section::Redis,
         Section::FaceTls,
+        Section::Queue,
+        Section::QueueNamed,
         Section::Admin,
         Section::Disk,
         Section::Remote,
@@ -134,6 +142,8 @@ impl Section {
             Section::Disk => "[disk]",
             Section::Remote => "[remote]",
             Section::Publish => "[publish]",
+            Section::Queue => "[queue]",
+            Section::QueueNamed => "[[queue.named]]",
             Section::Tracing => "[tracing]",
             Section::App => "[[app]]",
             Section::AppLimits => "[app.limits]",
@@ -166,6 +176,8 @@ impl Section {
             Section::Disk => (DISK, &[]),
             Section::Remote => (REMOTE, &[]),
             Section::Publish => (PUBLISH, &[]),
+            Section::Queue => (QUEUE, QUEUE_RULES),
+            Section::QueueNamed => (QUEUE_NAMED, QUEUE_RULES),
             Section::Tracing => (TRACING, &[]),
             Section::App => (APP, &[]),
             Section::AppLimits => (APP_LIMITS, &[]),
@@ -402,6 +414,12 @@ const ROOT: &[Opt] = &[
         Kind::Table(Section::Redis, None),
         "",
         "Objects for Redis clients, in the same memory. Absent: no such listener.",
+    ),
+    opt(
+        "queue",
+        Kind::Table(Section::Queue, None),
+        "",
+        "Durable queues for clients of Kestrel. Absent: no such listener.",
     ),
     opt(
         "disk",

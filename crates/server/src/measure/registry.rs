@@ -15,7 +15,7 @@ use crate::{
     app::Apps,
     clock::{Clock, Ms},
     counters::{self, Counters},
-    memcache, redis, request,
+    memcache, queue, redis, request,
     settings::Settings,
 };
 
@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Arc<Settings>,
     pub(crate) http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
+    pub(crate) queue: Option<Arc<queue::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
     pub(crate) logger: Option<Arc<Logger>>,
     pub(crate) apps: Arc<Apps>,

@@ -21,6 +21,8 @@ pub enum FaceName {
     Redis,
     /// The same over TLS.
     RedisTls,
+    /// Kestrel's.
+    Queue,
 }
 
 impl fmt::Display for FaceName {
@@ -33,6 +35,7 @@ impl fmt::Display for FaceName {
             FaceName::MemcachedTls => "memcached+tls",
             FaceName::Redis => "redis",
             FaceName::RedisTls => "redis+tls",
+            FaceName::Queue => "queue",
         })
     }
 }

@@ -70,6 +70,9 @@ impl Server {
         if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
             shared.reload(settings);
         }
+        if let (Some(shared), Some(settings)) = (&self.faces.queue, &self.settings.queue) {
+            shared.reload(settings.clone());
+        }
         // Settings first: listeners of HTTPS need its certificates.
         self.distribute();
         self.relisten(sockets, closed);

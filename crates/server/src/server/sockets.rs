@@ -53,6 +53,9 @@ pub(super) fn wanted(settings: &Settings) -> Vec<(FaceName, Wanted)> {
         add(&mut all, FaceName::Redis, &face.listen);
         add(&mut all, FaceName::RedisTls, of_tls(&face.tls));
     }
+    if let Some(face) = &settings.queue {
+        add(&mut all, FaceName::Queue, &face.listen);
+    }
     all
 }
 
@@ -82,6 +85,7 @@ fn manner(face: FaceName, settings: &Settings) -> Manner {
         FaceName::Redis | FaceName::RedisTls => {
             (0, settings.redis.as_ref().map_or(BACKLOG, |face| face.backlog))
         }
+        FaceName::Queue => (0, settings.queue.as_ref().map_or(BACKLOG, |face| face.backlog)),
     };
     Manner { sndbuf, backlog, shared: false }
 }
@@ -97,6 +101,7 @@ pub(super) struct Sockets {
     pub(super) udp: Vec<Vec<UdpSocket>>,
     pub(super) redis: Vec<Vec<Listener>>,
     pub(super) redis_tls: Vec<Vec<Listener>>,
+    pub(super) queue: Vec<Vec<Listener>>,
     /// Of the one admin thread; with true of TLS.
     pub(super) admin: Vec<(TcpListener, bool)>,
     pub(super) addresses: Vec<(FaceName, Address)>,
@@ -208,6 +213,7 @@ impl Sockets {
             (FaceName::MemcachedTls, &mut self.memcached_tls),
             (FaceName::Redis, &mut self.redis),
             (FaceName::RedisTls, &mut self.redis_tls),
+            (FaceName::Queue, &mut self.queue),
         ] {
             listeners.extend(next(per_worker).into_iter().map(|listener| (face, listener)));
         }
@@ -260,6 +266,7 @@ impl Sockets {
                         FaceName::MemcachedTls => &mut self.memcached_tls,
                         FaceName::Redis => &mut self.redis,
                         FaceName::RedisTls => &mut self.redis_tls,
+                        FaceName::Queue => &mut self.queue,
                     };
                     give(per_worker, bound.workers.into_iter().flatten());
                     bound.addresses.into_iter().next()
