@@ -41,6 +41,7 @@ pub mod papers;
 pub mod pebble;
 pub mod php;
 pub mod process;
+pub mod queues;
 pub mod redis;
 pub mod redis_stream;
 pub mod refusing;

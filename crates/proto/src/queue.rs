@@ -231,8 +231,10 @@ fn unknown(line: &[u8]) -> Command<'_> {
 fn get(mut words: Words<'_>) -> Command<'_> {
     let close = Command::Refused(Refused { answer: BAD_FORMAT, swallow: 0, close: true });
     let Some(word) = words.next() else { return MALFORMED };
-    if words.next().is_some() {
-        return MALFORMED;
+    let last = words.last_word();
+    if !last.is_empty() {
+        // The request of a browser has a known verb, too.
+        return if last.starts_with(b"HTTP/") { close } else { MALFORMED };
     }
     let mut parts = word.split(|byte| *byte == b'/');
     let Some(name) = name(parts.next()) else { return close };
@@ -333,6 +335,7 @@ mod tests {
         for line in ["/open", "q/peek/open", "q/abort/close", "q/peek/abort", "q/t=x", "q/wait"] {
             is(&format!("get {line}"), refused());
         }
+        is("get / HTTP/1.1", refused());
         is("get a b", MALFORMED);
         is("get", MALFORMED);
     }

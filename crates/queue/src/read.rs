@@ -133,9 +133,12 @@ impl Queue {
         failed
     }
 
-    /// Sees to it that the first item is in `ready`, if there is one.
+    /// Sees to it that the first item is in `ready`, if there is one. After a start there may be
+    /// items in the journal before those of `ready`, which were moved or restored; they were open.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
-        while self.ready.is_empty() && self.unread.items > 0 {
+        while self.unread.items > 0
+            && self.ready.front().is_none_or(|first| first.id > self.unread.from)
+        {
             self.read_on()?;
         }
         Ok(!self.ready.is_empty())

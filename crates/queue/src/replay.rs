@@ -97,6 +97,9 @@ impl Replay {
                 let len = data.len() as u32;
                 self.next_id = self.next_id.max(id.saturating_add(1));
                 if let Some(aborts) = moved {
+                    // A taken item that came back was counted as removed: a range would count it
+                    // once more.
+                    self.recount |= self.removed.contains(id);
                     let moved = Moved { place, len, flags, added, expires, aborts };
                     self.moved.insert(id, moved);
                 } else {

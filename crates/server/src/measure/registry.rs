@@ -80,7 +80,7 @@ impl Registry {
     /// The figures of this moment. It adds up some hundred kilobytes of counters: once a second is
     /// cheap.
     pub fn snapshot(&self, now: Ms) -> Snapshot {
-        let Parts { http, memcached, redis, logger, apps, .. } = &self.parts;
+        let Parts { http, memcached, redis, queue, logger, apps, .. } = &self.parts;
         let shared = http.as_ref().map(|(shared, _)| shared);
         Snapshot {
             version: VERSION,
@@ -104,6 +104,7 @@ impl Registry {
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
+            queues: queue.as_ref().map(|shared| shared.figures()),
             disk: shared.and_then(|shared| shared.disk.as_ref()).map(|disk| disk.figures()),
             remote: shared
                 .and_then(|shared| shared.remote.as_ref())

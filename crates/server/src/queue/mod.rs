@@ -4,20 +4,23 @@
 //! |---|---|
 //! | `session.rs` | one client's session: its commands, values on their way in and out |
 //! | `seat.rs` | requests of sessions to the owner, and its answers |
-//! | `owner.rs` | the thread that owns all queues: commands, waiting readers, group commit |
+//! | `owner.rs` | the thread that owns all queues: commands, group commit |
+//! | `waiters.rs` | readers that wait for an item |
 //! | `syncer.rs` | the thread that waits for the device |
 //! | `stats.rs` | statistics and configuration as text |
-//! | `face.rs` | the face for the connection loop |
+//! | `face.rs`, `figures.rs` | the face for the connection loop; its metrics |
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one `Session` per client. A session has at
 //! most one request under way, so the owner's inbox is bounded by the number of clients.
 
 mod face;
+mod figures;
 mod owner;
 mod seat;
 mod session;
 mod stats;
 mod syncer;
+mod waiters;
 
 use std::{
     io,

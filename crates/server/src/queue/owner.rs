@@ -3,7 +3,6 @@
 //! answers wait for the device, a sync.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
     io,
     sync::{
         Arc,
@@ -20,6 +19,7 @@ use super::{
     session::TOO_LARGE,
     stats,
     syncer::Syncer,
+    waiters::Waiters,
 };
 use crate::{
     clock::{Clock, Ms},
@@ -34,21 +34,12 @@ const TICK: (Ms, Ms) = (1000, 5);
 /// Interval of the orders to remove files where nothing waits for the device, milliseconds.
 const REMOVE: Ms = 1000;
 
-const STORED: Answer = Answer::text(b"STORED\r\n");
 const NOT_STORED: Answer = Answer::text(b"NOT_STORED\r\n");
 const END: Answer = Answer::text(b"END\r\n");
 const TOO_MANY: Answer = Answer::text(b"SERVER_ERROR too many queues\r\n");
 /// The answer where a client's open reads do not allow a command; as in Kestrel it ends the
 /// connection, which gives the items back.
 const OPEN_READS: Answer = Answer::Close(b"ERROR\r\n");
-
-/// A client that waits for an item.
-struct Waiter {
-    number: u64,
-    seat: Arc<Seat>,
-    get: Get,
-    until: Ms,
-}
 
 /// Counters of commands since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,13 +60,7 @@ pub(super) struct Owner {
     syncer: Syncer,
     clock: Clock,
     sync: QueueSync,
-    /// By queue, longest waiting first.
-    waiters: HashMap<Name, VecDeque<Waiter>>,
-    deadlines: BTreeSet<(Ms, u64, Name)>,
-    /// The queue that a client waits for.
-    waiting: HashMap<u64, Name>,
-    /// Number of the next waiter.
-    next: u64,
+    pub(super) waiters: Waiters,
     /// Answers of this batch; with true it waits for the device, where that is so.
     answers: Vec<(Arc<Seat>, Answer, bool)>,
     /// Answers whose changes are written, and may not be on the device.
@@ -132,10 +117,7 @@ impl Owner {
             syncer: Syncer::start(own)?,
             clock,
             sync,
-            waiters: HashMap::new(),
-            deadlines: BTreeSet::new(),
-            waiting: HashMap::new(),
-            next: 0,
+            waiters: Waiters::default(),
             answers: Vec::new(),
             written: Vec::new(),
             syncing: None,
@@ -149,6 +131,7 @@ impl Owner {
 
     /// Runs until it is told to end.
     pub(super) fn run(mut self) {
+        let _guard = Guard(self.shared.clone());
         let mut ends = false;
         while !ends {
             let message = match self.inbox.recv_timeout(self.patience()) {
@@ -179,9 +162,7 @@ impl Owner {
             return Duration::ZERO;
         }
         let mut next = self.tick;
-        if let Some((deadline, ..)) = self.deadlines.first() {
-            next = next.min(*deadline);
-        }
+        next = self.waiters.deadline().map_or(next, |deadline| next.min(deadline));
         if matches!(self.sync, QueueSync::Every(_)) && self.syncing.is_none() {
             let dirty = self.queues.as_ref().is_some_and(Queues::is_dirty);
             next = if dirty { next.min(self.next_sync) } else { next };
@@ -246,17 +227,7 @@ impl Owner {
     }
 
     fn left(&mut self, seat: &Arc<Seat>, counts: bool, now: Ms) {
-        if let Some(name) = self.waiting.remove(&seat.id())
-            && let Some(waiters) = self.waiters.get_mut(&name)
-        {
-            let at = waiters.iter().position(|waiter| waiter.seat.id() == seat.id());
-            if let Some(waiter) = at.and_then(|at| waiters.remove(at)) {
-                self.deadlines.remove(&(waiter.until, waiter.number, name.clone()));
-            }
-            if waiters.is_empty() {
-                self.waiters.remove(&name);
-            }
-        }
+        self.waiters.leave(seat.id());
         let Some(queues) = &mut self.queues else { return };
         for name in queues.leave(seat.id(), counts, now) {
             self.serve(&name, now);
@@ -330,13 +301,14 @@ impl Owner {
         }
         let children = queues.children(name);
         let answer = match queues.put(name, item, now) {
-            Put::Stored => STORED,
+            Put::Stored => Answer::Stored,
             Put::Full => NOT_STORED,
             Put::TooLarge => Answer::text(TOO_LARGE),
             Put::TooManyQueues => TOO_MANY,
             Put::Failed(error) => Answer::failed(&error),
         };
-        self.answer(seat, answer, true);
+        let is_stored = matches!(answer, Answer::Stored);
+        self.answer(seat, answer, is_stored);
         self.serve(name, now);
         children.iter().for_each(|child| self.serve(child, now));
     }
@@ -376,22 +348,13 @@ impl Owner {
                 self.commands.misses += u64::from(get.read != Read::Peek);
                 self.answer(seat, Answer::Empty, closed > 0);
             }
-            Ok(None) => {
-                let (until, number) = (now + get.wait, self.next);
-                self.next += 1;
-                self.deadlines.insert((until, number, get.name.clone()));
-                self.waiting.insert(seat.id(), get.name.clone());
-                let waiters = self.waiters.entry(get.name.clone()).or_default();
-                waiters.push_back(Waiter { number, seat, get, until });
-            }
+            Ok(None) => self.waiters.add(seat, get, now),
         }
     }
 
     /// Gives items of a queue to those who wait for them.
     fn serve(&mut self, name: &Name, now: Ms) {
-        while let Some(waiters) = self.waiters.get_mut(name)
-            && let Some(waiter) = waiters.front()
-        {
+        while let Some(waiter) = self.waiters.first(name) {
             let Some(queues) = &mut self.queues else { return };
             let (read, id) = (waiter.get.read, waiter.seat.id());
             let answer = if waiter.seat.is_gone() {
@@ -403,12 +366,7 @@ impl Owner {
                     Err(error) => Some(Answer::failed(&error)),
                 }
             };
-            let Some(waiter) = waiters.pop_front() else { return };
-            if waiters.is_empty() {
-                self.waiters.remove(name);
-            }
-            self.deadlines.remove(&(waiter.until, waiter.number, name.clone()));
-            self.waiting.remove(&id);
+            let Some(waiter) = self.waiters.pop(name) else { return };
             if let Some(answer) = answer {
                 self.commands.hits += u64::from(read != Read::Peek);
                 self.answer(waiter.seat, answer, read == Read::Take);
@@ -418,21 +376,9 @@ impl Owner {
 
     /// Answers those who have waited long enough.
     fn give_up_waits(&mut self, now: Ms) {
-        while let Some((until, number, name)) = self.deadlines.first().cloned()
-            && until <= now
-        {
-            self.deadlines.pop_first();
-            let Some(waiters) = self.waiters.get_mut(&name) else { continue };
-            let at = waiters.iter().position(|waiter| waiter.number == number);
-            let waiter = at.and_then(|at| waiters.remove(at));
-            if waiters.is_empty() {
-                self.waiters.remove(&name);
-            }
-            if let Some(waiter) = waiter {
-                self.waiting.remove(&waiter.seat.id());
-                self.commands.misses += u64::from(waiter.get.read != Read::Peek);
-                self.answer(waiter.seat, Answer::Empty, false);
-            }
+        while let Some(waiter) = self.waiters.pop_late(now) {
+            self.commands.misses += u64::from(waiter.get.read != Read::Peek);
+            self.answer(waiter.seat, Answer::Empty, false);
         }
     }
 
@@ -449,13 +395,12 @@ impl Owner {
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         *self.shared.published.write() = Published {
             queues: queues.figures().map(|(queue, figures)| (name(queue), figures)).collect(),
-            waiting: self.deadlines.len() as u64,
+            waiting: self.waiters.len() as u64,
             memory: queues.memory(),
             failures: self.failures,
         };
         // Items behind expired ones may be there for those who wait.
-        let waiting: Vec<_> = self.waiters.keys().cloned().collect();
-        waiting.iter().for_each(|name| self.serve(name, now));
+        self.waiters.queues().iter().for_each(|name| self.serve(name, now));
     }
 
     /// Writes what this batch has changed, and sends its answers, or has the device told first.
@@ -474,11 +419,9 @@ impl Owner {
         }
         for (seat, answer, durable) in answers {
             // Which of the queues failed is not looked at: the client tries again.
-            let answer = match (&answer, failed.first()) {
-                (Answer::Text(text), Some((_, error))) if durable && **text == *b"STORED\r\n" => {
-                    Answer::failed(error)
-                }
-                _ => answer,
+            let answer = match (answer, failed.first()) {
+                (Answer::Stored, Some((_, error))) => Answer::failed(error),
+                (answer, _) => answer,
             };
             if durable && waits {
                 self.written.push((seat, answer));
@@ -523,9 +466,7 @@ impl Owner {
         }
         for (seat, answer) in waiting {
             let answer = match (&self.broken, answer) {
-                (Some(broken), Answer::Text(_)) => {
-                    Answer::failed(&io::Error::other(broken.clone()))
-                }
+                (Some(broken), Answer::Stored) => Answer::failed(&io::Error::other(broken.clone())),
                 (_, answer) => answer,
             };
             self.send(&seat, answer);
@@ -546,10 +487,16 @@ impl Owner {
     pub(super) fn queues(&self) -> Option<&Queues> {
         self.queues.as_ref()
     }
+}
 
-    /// Readers that wait for a queue.
-    pub(super) fn waiters_of(&self, name: &[u8]) -> usize {
-        self.waiters.get(name).map_or(0, VecDeque::len)
+/// Disconnects all clients if the owner fails: nobody would answer them.
+struct Guard(Arc<Shared>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.clients.list().iter().for_each(|client| client.kill());
+        }
     }
 }
 

@@ -68,6 +68,8 @@ pub(super) struct Get {
 /// An answer of the owner.
 #[derive(Debug)]
 pub(super) enum Answer {
+    /// The item was added.
+    Stored,
     /// Text to be sent as it is.
     Text(Cow<'static, [u8]>),
     /// An item of this queue, by this kind of read.

@@ -12,7 +12,7 @@ use std::{borrow::Cow, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use larder_proto::{
-    memcache::{BAD_CHUNK, BAD_FORMAT},
+    memcache::{BAD_CHUNK, BAD_FORMAT, text::STORED},
     queue::{self as wire, Command, Decoded, Named, Refused, Set},
 };
 use larder_queue::{Item, NewItem, Read, is_valid};
@@ -277,9 +277,10 @@ impl Session {
     /// The owner has answered, or it has not yet.
     fn answered(&mut self, now: Ms, out: &mut Out) -> Turn {
         let Some(answer) = self.seat.take() else { return Turn::Later(0, LOOK) };
-        let State::Waiting(wait, _) = std::mem::replace(&mut self.state, State::Ready) else {
+        let State::Waiting(wait, held) = std::mem::replace(&mut self.state, State::Ready) else {
             return Turn::Used(0);
         };
+        drop(held);
         let end: &[u8] = &wire::END[2..];
         let text: Cow<'_, [u8]> = match answer {
             Answer::Item(name, item, read) => {
@@ -289,6 +290,7 @@ impl Session {
                 out.scratch().extend_from_slice(text);
                 return Turn::Close;
             }
+            Answer::Stored => Cow::Borrowed(STORED),
             Answer::Empty => Cow::Borrowed(end),
             Answer::Text(text) => text,
         };

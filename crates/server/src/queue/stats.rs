@@ -68,7 +68,7 @@ pub(super) fn stats(owner: &Owner, now: Ms) -> Answer {
     line("bytes_read", &sum(|counters| &counters.bytes_read));
     line("bytes_written", &sum(|counters| &counters.bytes_written));
     for (name, figures) in &all {
-        for (figure, value) in lines(figures, owner.waiters_of(name)) {
+        for (figure, value) in lines(figures, owner.waiters.of(name)) {
             line(&format!("queue_{}_{figure}", show(name)), &value);
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn dump_stats(owner: &Owner) -> Answer {
     let mut text = String::new();
     for (name, figures) in queues.figures() {
         let _ = write!(text, "queue '{}' {{\r\n", show(name));
-        for (figure, value) in lines(&figures, owner.waiters_of(name)) {
+        for (figure, value) in lines(&figures, owner.waiters.of(name)) {
             let _ = write!(text, "  {figure}={value}\r\n");
         }
         text.push_str("}\r\n");
