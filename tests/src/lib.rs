@@ -44,6 +44,7 @@ pub mod pebble;
 pub mod php;
 mod printed;
 pub mod process;
+pub mod queues;
 pub mod redis;
 pub mod redis_stream;
 pub mod refusing;

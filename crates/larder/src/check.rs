@@ -54,6 +54,7 @@ fn summary(settings: &Settings) {
     for (face, listen) in [
         ("memcached", settings.memcached.as_ref().map(|face| &face.listen)),
         ("redis", settings.redis.as_ref().map(|face| &face.listen)),
+        ("queue", settings.queue.as_ref().map(|face| &face.listen)),
     ] {
         for listen in listen.into_iter().flatten() {
             match listen {

@@ -111,6 +111,8 @@ fn heading(section: Section) -> &'static str {
         Section::Icp => "`[icp]`",
         Section::Htcp => "`[htcp]`",
         Section::Publish => "`[publish]`",
+        Section::Queue => "`[queue]`",
+        Section::QueueNamed => "`[[queue.named]]`",
         Section::Debug => "`debug` of a site",
         Section::Dictionary => "`dictionary` of a site",
         Section::Tracing => "`[tracing]`",
@@ -190,6 +192,12 @@ fn about_others(section: Section) -> &'static str {
              [remote.md](remote.md) describes how to set them up, and the effects of a failure. \
              `remote = false` in a `[[site]]` excludes its pages."
         }
+        Section::Queue => {
+            "Durable queues over Kestrel's protocol; [queues.md](queues.md) describes commands \
+             and promises. The rules from `max_items` on are those of queues that are not in \
+             `[[queue.named]]`."
+        }
+        Section::QueueNamed => "Rules of one queue, and of its children.",
         Section::Health => {
             "`health = \"/ping\"`, or `health = { path = \"/ping\", interval = \"1s\" }`: every server of \
              the origin is asked, by one thread for all."

@@ -335,6 +335,12 @@ fn exposed(settings: &Settings) -> Vec<String> {
         };
         doubts.push(format!("{address} can be reached from other machines{purge}"));
     }
+    if let Some(address) = settings.queue.as_ref().and_then(|face| reachable(&face.listen)) {
+        doubts.push(format!(
+            "{address} can be reached from other machines, and lets every one of them read, write \
+             and delete queues"
+        ));
+    }
     if let Some(face) = &settings.memcached {
         let open = face.auth.is_none() && face.sasl.is_none();
         if let Some(address) = reachable(&face.listen).filter(|_| open) {
@@ -487,8 +493,11 @@ pub(crate) fn raise_descriptors(settings: &Settings) {
     let http = if settings.serves_pages() { settings.http.limits.connections } else { 0 };
     let memcached = settings.memcached.as_ref().map_or(0, |face| face.connections);
     let redis = settings.redis.as_ref().map_or(0, |face| face.connections);
+    // A queue has a file that is written, and one that is read.
+    let queue = settings.queue.as_ref();
+    let queue = queue.map_or(0, |face| face.connections + 2 * face.rules.queues);
     let files = settings.sendfile_cache_files() + settings.open_files() + settings.disk_files();
-    let wanted = (http + memcached + redis + files) as u64;
+    let wanted = (http + memcached + redis + queue + files) as u64;
     if let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) {
         eprintln!(
             "larder: warning: {allowed} descriptors are allowed, and there may be {wanted} \

@@ -66,7 +66,7 @@ pub(crate) fn watchdog() -> Option<Duration> {
 }
 
 /// Takes the sockets that were handed over. One whose name is that of a face (`http`, `https`,
-/// `memcached`, `redis`, `admin`) replaces the configured addresses of this face; another is used
+/// `memcached`, `redis`, `queue`, `admin`) replaces the configured addresses of this face; another is used
 /// if its address is configured.
 pub(crate) fn inherit() -> (Inherited, Named) {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -108,6 +108,7 @@ pub(crate) struct Named {
     pub(crate) admin: Vec<std::net::SocketAddr>,
     pub(crate) memcached: Vec<Listen>,
     pub(crate) redis: Vec<Listen>,
+    pub(crate) queue: Vec<Listen>,
 }
 
 /// An address in one word: `127.0.0.1:80`, `/run/socket`.
@@ -153,6 +154,7 @@ impl Named {
             "admin" => self.admin.extend(tcp),
             "memcached" => self.memcached.push(listen),
             "redis" => self.redis.push(listen),
+            "queue" => self.queue.push(listen),
             _ => {}
         }
     }
@@ -176,6 +178,9 @@ impl Named {
         }
         if let Some(face) = &mut settings.redis {
             set(&mut face.listen, &self.redis);
+        }
+        if let Some(face) = &mut settings.queue {
+            set(&mut face.listen, &self.queue);
         }
     }
 }

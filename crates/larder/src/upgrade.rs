@@ -136,7 +136,9 @@ impl Named {
             .iter()
             .flat_map(|(name, list)| list.iter().map(move |at| pairs(name, at)))
             .collect();
-        for (name, list) in [("memcached", &self.memcached), ("redis", &self.redis)] {
+        let lists =
+            [("memcached", &self.memcached), ("redis", &self.redis), ("queue", &self.queue)];
+        for (name, list) in lists {
             all.extend(list.iter().map(|listen| pairs(name, &systemd::in_words(listen))));
         }
         all.into()

@@ -8,7 +8,7 @@
 //! | `sketch.rs` | Space-Saving: the keys with the highest counts, in bounded memory |
 //! | `hot_urls.rs` | the hottest URLs of a worker |
 //! | `outcome.rs` | the table of outcomes of an HTTP request |
-//! | `snapshot.rs`, `http.rs`, `app.rs`, `objects.rs`, `remote.rs`, `family.rs`, `process.rs` | the snapshot: tables of its figures, with their metrics |
+//! | `snapshot.rs`, `http.rs`, `app.rs`, `objects.rs`, `queues.rs`, `remote.rs`, `family.rs`, `process.rs` | the snapshot: tables of its figures, with their metrics |
 //! | `table.rs`, `text.rs` | all metrics; their documentation; their text for Prometheus |
 //! | `history.rs` | the table of columns; one sample a second for an hour |
 //! | `api.rs` | other answers of the admin API that have more than one reader |
@@ -34,6 +34,7 @@ mod origins;
 mod outcome;
 mod pace;
 mod process;
+mod queues;
 mod remote;
 mod sketch;
 mod snapshot;
@@ -59,7 +60,7 @@ pub use objects::*;
 pub use outcome::{Outcome, PerOutcome, Results};
 pub use pace::Pace;
 pub use process::*;
-
+pub use queues::*;
 pub use remote::*;
 pub use sketch::{Sketch, Slot, hash};
 pub use snapshot::*;

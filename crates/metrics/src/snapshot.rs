@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Advice, App, Certificate, Compression, Conditions, Disk, Family, Histogram, Http, LogFigures,
-    Memory, Objects, Remote, Spans,
+    Memory, Objects, Queues, Remote, Spans,
 };
 
 /// The version of the form below; a field that is added does not change it.
@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub memcached: Option<Objects>,
     /// The Redis face.
     pub redis: Option<Objects>,
+    /// The queue face.
+    pub queues: Option<Queues>,
     /// The disk tier.
     pub disk: Option<Disk>,
     /// The remote tier.

@@ -7,9 +7,11 @@ use std::fmt::Write as _;
 
 use crate::{
     App, Certificate, Compression, Conditions, Disk, FamilyAsked, FamilyPeer, Http, LogFigures,
-    Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site, Snapshot,
+    Memory, Namespace, Objects, Origin, Outcome, Queue, Queues, RemoteServer, Site, Snapshot,
 };
-use crate::{certificates, disk, family, http, objects, origins, process, remote, text::Samples};
+use crate::{
+    certificates, disk, family, http, objects, origins, process, queues, remote, text::Samples,
+};
 
 /// The types of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,13 @@ const GROUPS: &[Group] = &[
         about: "The object faces; `face` is `memcached` or `redis`.",
         own: objects::OBJECTS,
         rows: &[Objects::METRICS],
+    },
+    Group {
+        heading: "Queues",
+        about: "The queue face; present only if configured. `queue` is the name of one of the \
+                hundred queues with the most items that wait.",
+        own: queues::QUEUES,
+        rows: &[Queues::METRICS, Queue::METRICS],
     },
     Group {
         heading: "Disk tier",

@@ -2,19 +2,14 @@
 //!
 //! Nothing in this crate reads a clock, a socket or a file, and nothing in it depends on an async
 //! runtime. Bytes from the network are checked here and nowhere else: [`http`] turns bytes into
-//! requests, fields, ranges and dates, [`http2`] does so for HTTP/2 with the compression of
-//! [`hpack`], [`rules`] decides which responses may be stored and reused (RFC 9111), [`page`] is
-//! the byte format of a stored page, [`memcache`] and [`resp`] are the protocols of objects,
-//! [`dialogue`] finds requests and answers between a client and a server of any protocol,
-//! [`fcgi`] is how a server asks applications, [`proxy_protocol`] reads which client a proxy speaks
-//! for, [`client_hello`] which name a TLS client asks for, [`units`] reads sizes and times as
 //! requests, fields, ranges and dates, [`http2`] and [`http3`] do so for HTTP/2 and 3 with the
 //! compression of [`hpack`] and [`qpack`] and the checks of [`pseudo`], [`rules`] decides which
 //! responses may be stored and reused (RFC 9111), [`page`] is the byte format of a stored page,
-//! [`memcache`] and [`resp`] are the protocols of objects, [`dialogue`] finds requests and answers
-//! between a client and a server of any protocol, [`fcgi`] is how a server asks applications,
-//! [`proxy_protocol`] reads which client a proxy speaks for, [`units`] reads sizes and times as
-//! people write them.
+//! [`memcache`] and [`resp`] are the protocols of objects, [`queue`] has Kestrel's commands,
+//! [`dialogue`] finds requests and answers between a client and a server of any protocol, [`fcgi`]
+//! is how a server asks applications, [`proxy_protocol`] reads which client a proxy speaks for,
+//! [`client_hello`] which name a TLS client asks for, [`units`] reads sizes and times as people
+//! write them.
 #![forbid(unsafe_code)]
 
 pub mod carp;
@@ -33,6 +28,7 @@ pub mod page;
 pub mod proxy_protocol;
 pub mod pseudo;
 pub mod qpack;
+pub mod queue;
 pub mod resp;
 pub mod rules;
 pub mod units;

@@ -28,6 +28,7 @@ mod net;
 mod object;
 pub mod origin;
 mod page;
+mod queue;
 mod redis;
 pub mod remote;
 mod request;

@@ -52,7 +52,7 @@ use crate::{
         link::Link,
         listen::Address,
     },
-    redis, remote, request,
+    queue, redis, remote, request,
     request::object_pages::ObjectPages,
     room::Room,
     settings::{AdminSettings, Certificate, PARTS, Settings},
@@ -77,6 +77,7 @@ struct Faces {
     http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     memcached: Option<Arc<memcache::Shared>>,
     redis: Option<Arc<redis::Shared>>,
+    queue: Option<Arc<queue::Shared>>,
     /// The account of the memory that clients hold.
     room: Option<Arc<Room>>,
 }
@@ -193,6 +194,7 @@ impl Server {
             http: faces.http.clone(),
             memcached: faces.memcached.clone(),
             redis: faces.redis.clone(),
+            queue: faces.queue.clone(),
             logger: logger.clone(),
             apps: apps.clone(),
         });
@@ -256,6 +258,11 @@ impl Server {
                 shared: shared.clone(),
                 listeners: next(&mut sockets.redis),
                 tls_listeners: next(&mut sockets.redis_tls),
+            }),
+            queue: faces.queue.as_ref().map(|shared| StartFace {
+                shared: shared.clone(),
+                listeners: next(&mut sockets.queue),
+                tls_listeners: Vec::new(),
             }),
             commands,
             ready,
@@ -435,7 +442,10 @@ impl Faces {
             }
             (shared, counters)
         };
+        let queue = settings.queue.clone();
+        let queue = queue.map(|settings| queue::Shared::start(settings, &room, clock, workers));
         Ok(Faces {
+            queue: queue.transpose()?,
             http: settings.serves_pages().then(http),
             memcached: settings.memcached.as_ref().map(|settings| {
                 memcache::Shared::new(settings.clone(), store, &room, now, workers)

@@ -39,6 +39,7 @@ mod origin;
 mod patterns;
 mod permission;
 mod publish;
+mod queue;
 mod rate;
 mod remote;
 mod rules;
@@ -76,6 +77,7 @@ pub use origin::{OriginScheme, OriginSettings, TargetForm};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use permission::Permission;
 pub use publish::{ObjectSpace, PublishSettings};
+pub use queue::{QueueSettings, QueueSync};
 pub use rate::Rate;
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{
@@ -110,6 +112,8 @@ pub struct Settings {
     pub memcached: Option<MemcachedSettings>,
     /// The Redis face; None: it is not served.
     pub redis: Option<RedisSettings>,
+    /// The queue face; None: it is not served.
+    pub queue: Option<QueueSettings>,
     /// The admin interface; None: it is not served.
     pub admin: Option<AdminSettings>,
     /// The user to become once the addresses are bound; None: the server stays as it is started.

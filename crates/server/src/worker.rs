@@ -26,7 +26,7 @@ use crate::{
         quic,
     },
     object::face::{Face, FaceAcceptor},
-    redis,
+    queue, redis,
     remote::Remote,
     request::{self, Peer},
     settings::{FaceTls, Settings},
@@ -98,6 +98,7 @@ pub(crate) struct Start {
     pub(crate) memcached: Option<StartFace<memcache::Shared>>,
     pub(crate) udp: Vec<(FaceName, UdpSocket)>,
     pub(crate) redis: Option<StartFace<redis::Shared>>,
+    pub(crate) queue: Option<StartFace<queue::Shared>>,
     pub(crate) commands: mpsc::Receiver<Command>,
     /// Notified once the worker accepts connections.
     pub(crate) ready: std::sync::mpsc::Sender<()>,
@@ -127,6 +128,7 @@ struct Faces {
     http: Option<Rc<http::worker::Worker>>,
     memcached: Option<Rc<FaceAcceptor<memcache::Face>>>,
     redis: Option<Rc<FaceAcceptor<redis::Face>>>,
+    queue: Option<Rc<FaceAcceptor<queue::Face>>>,
     accepting: Vec<Accepting>,
     /// Endpoints of HTTP/3, and the way to end them.
     quic: Vec<(JoinHandle<()>, Rc<Notify>)>,
@@ -158,6 +160,7 @@ async fn serve(start: Start) -> io::Result<()> {
         memcached,
         udp,
         redis,
+        queue,
         mut commands,
         ready,
     } = start;
@@ -182,6 +185,10 @@ async fn serve(start: Start) -> io::Result<()> {
         faces.listen_all(FaceName::RedisTls, start.tls_listeners, &conns)?;
     }
     faces.open_udp(udp, conns.clock)?;
+    if let Some(start) = queue {
+        faces.queue = Some(Faces::open(queue::Face::new(&start.shared, number), &conns, None));
+        faces.listen_all(FaceName::Queue, start.listeners, &conns)?;
+    }
     let sweeper = conns.clone();
     spawn_local(async move { sweeper.sweep().await });
     spawn_local(measure::delay::watch(conns.clock, delay));
@@ -319,14 +326,16 @@ impl Faces {
 
     /// Takes in a connection of another process. One of a face that is not served is closed.
     fn adopt(&self, passed: Passed) {
-        match (passed.face, &self.http, &self.memcached, &self.redis) {
-            (FaceName::Http, Some(http), ..) => http.adopt(passed),
-            (FaceName::Memcached, _, Some(face), _) => {
+        fn into<F: Face>(face: &Option<Rc<FaceAcceptor<F>>>, passed: Passed) {
+            if let Some(face) = face {
                 spawn_local(face.clone().adopt(passed));
             }
-            (FaceName::Redis, _, _, Some(face)) => {
-                spawn_local(face.clone().adopt(passed));
-            }
+        }
+        match (passed.face, &self.http) {
+            (FaceName::Http, Some(http)) => http.adopt(passed),
+            (FaceName::Memcached, _) => into(&self.memcached, passed),
+            (FaceName::Redis, _) => into(&self.redis, passed),
+            (FaceName::Queue, _) => into(&self.queue, passed),
             _ => {}
         }
     }
@@ -359,8 +368,8 @@ impl Faces {
         let acceptor = Acceptor::open(listener, &conns.reactor)?;
         let closing = Rc::<Closing>::default();
         let tls = matches!(face, FaceName::Https | FaceName::MemcachedTls | FaceName::RedisTls);
-        let (http, memcached, redis) =
-            (self.http.clone(), self.memcached.clone(), self.redis.clone());
+        let (http, memcached, redis, queue) =
+            (self.http.clone(), self.memcached.clone(), self.redis.clone(), self.queue.clone());
         let told = closing.clone();
         let task = match face {
             FaceName::Http | FaceName::Https | FaceName::Http3 => {
@@ -374,6 +383,7 @@ impl Faces {
             FaceName::Redis | FaceName::RedisTls => {
                 redis.map(|face| spawn_local(face.accept(acceptor, tls, told)))
             }
+            FaceName::Queue => queue.map(|face| spawn_local(face.accept(acceptor, tls, told))),
         };
         let closing = Some(closing);
         self.accepting.extend(task.map(|task| Accepting { face, address, task, closing }));
@@ -432,6 +442,9 @@ impl Faces {
         }
         if let Some(redis) = &self.redis {
             redis.reload(settings.redis.as_ref().and_then(|face| face.tls.as_ref()));
+        }
+        if let Some(queue) = &self.queue {
+            queue.reload(None);
         }
         if let Some(http) = &self.http {
             http.reload(settings);

@@ -89,7 +89,10 @@ fn an_answer_varies_as_its_parts_do() {
         ask(&larder, "GET", "/page", &[&field]);
         let hit = ask(&larder, "GET", "/page", &[&field]);
         assert_eq!(hit.assert_hit().text(), format!("{kind}."));
-        assert_eq!((hit.get("vary"), hit.get("cache-control")), (Some("X-Kind"), Some("max-age=60")));
+        assert_eq!(
+            (hit.get("vary"), hit.get("cache-control")),
+            (Some("X-Kind"), Some("max-age=60"))
+        );
         let condition = format!("If-None-Match: {}", hit.get("etag").unwrap());
         let same = ask(&larder, "GET", "/page", &[&field, &condition]);
         assert_eq!((same.status, same.get("vary")), (304, Some("X-Kind")));

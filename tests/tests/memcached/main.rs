@@ -10,5 +10,7 @@ mod object_tls;
 mod object_turns;
 mod prints;
 mod promises;
+mod queue_crash;
+mod queues;
 mod stats;
 mod writes;

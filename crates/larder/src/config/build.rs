@@ -22,7 +22,7 @@ use super::{
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},
-    publish,
+    publish, queue,
     reader::Values,
     remote, tracing,
 };
@@ -34,9 +34,10 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     let memory = root.get("memory")?;
     let memcached = objects::memcached(root, directory, report);
     let redis = objects::redis(root, directory, report);
+    let queue = queue::queue(root, directory, report);
     let remote = remote::remote(root, directory, report);
     // With object faces alone, HTTP is not served unless it is configured.
-    let only_objects = (memcached.is_some() || redis.is_some())
+    let only_objects = (memcached.is_some() || redis.is_some() || queue.is_some())
         && !root.is_set("http")
         && !root.is_set("https")
         && !root.is_set("site")
@@ -80,6 +81,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         pages: objects::share(&http_values, report),
         memcached,
         publish,
+        queue,
         redis,
         admin: admin::admin(root, directory, report),
         disk: disk::disk(root, directory),

@@ -27,6 +27,7 @@ mod policy;
 pub(crate) mod presets;
 pub(crate) mod problem;
 mod publish;
+mod queue;
 pub(crate) mod reader;
 mod remote;
 mod tls_files;

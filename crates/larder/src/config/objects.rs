@@ -85,6 +85,7 @@ pub(crate) fn only(
         redis,
         admin: None,
         disk: None,
+        queue: None,
         remote: None,
         family: FamilySettings::default(),
         tracing: None,
@@ -197,7 +198,7 @@ fn plain_listen(values: &Values, directory: &Path) -> Vec<Listen> {
 
 /// The addresses of a face: sockets have the permissions of `unix_mode`, and paths of the file are
 /// relative to its directory.
-fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
+pub(super) fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
     let mode: u32 = values.get("unix_mode").unwrap_or(value::SOCKET_MODE);
     let placed = |(listen, location)| match listen {
         Listen::Unix { path, .. } if matches!(location, Location::File(_)) => {
@@ -212,7 +213,7 @@ fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
     }
 }
 
-fn no_listener(values: &Values, listen: &[Listen], report: &mut Report) {
+pub(super) fn no_listener(values: &Values, listen: &[Listen], report: &mut Report) {
     if listen.is_empty() {
         let problem = Problem::new(values.location("listen"), "it listens nowhere");
         report

@@ -15,6 +15,7 @@ mod https;
 mod objects;
 mod origin;
 mod publish;
+mod queue;
 mod remote;
 mod site;
 mod tracing;
@@ -31,6 +32,7 @@ use https::{CERTIFICATE, HTTPS};
 use objects::{FACE_TLS, MEMCACHED, REDIS};
 use origin::{HEALTH, ORIGIN};
 use publish::PUBLISH;
+use queue::{QUEUE, QUEUE_NAMED, QUEUE_RULES};
 use remote::REMOTE;
 use site::{DEBUG, DICTIONARY, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 use tracing::TRACING;
@@ -72,6 +74,10 @@ pub(crate) enum Section {
     Htcp,
     /// `[publish]`
     Publish,
+    /// `[queue]`
+    Queue,
+    /// `[[queue.named]]`
+    QueueNamed,
     /// `[tracing]`
     Tracing,
     /// `[[app]]`
@@ -100,7 +106,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 28] = [
+    pub(crate) const DOCUMENTED: [Section; 30] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -121,6 +127,8 @@ impl Section {
         Section::Memcached,
         Section::Redis,
         Section::FaceTls,
+        Section::Queue,
+        Section::QueueNamed,
         Section::Admin,
         Section::Disk,
         Section::Remote,
@@ -151,6 +159,8 @@ impl Section {
             Section::Icp => "[icp]",
             Section::Htcp => "[htcp]",
             Section::Publish => "[publish]",
+            Section::Queue => "[queue]",
+            Section::QueueNamed => "[[queue.named]]",
             Section::Tracing => "[tracing]",
             Section::App => "[[app]]",
             Section::AppLimits => "[app.limits]",
@@ -186,6 +196,8 @@ impl Section {
             Section::Icp => (ICP, &[]),
             Section::Htcp => (HTCP, &[]),
             Section::Publish => (PUBLISH, &[]),
+            Section::Queue => (QUEUE, QUEUE_RULES),
+            Section::QueueNamed => (QUEUE_NAMED, QUEUE_RULES),
             Section::Tracing => (TRACING, &[]),
             Section::App => (APP, &[]),
             Section::AppLimits => (APP_LIMITS, &[]),
@@ -422,6 +434,12 @@ const ROOT: &[Opt] = &[
         Kind::Table(Section::Redis, None),
         "",
         "Objects for Redis clients, in the same memory. Absent: no such listener.",
+    ),
+    opt(
+        "queue",
+        Kind::Table(Section::Queue, None),
+        "",
+        "Durable queues for clients of Kestrel. Absent: no such listener.",
     ),
     opt(
         "disk",

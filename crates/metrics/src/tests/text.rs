@@ -44,6 +44,10 @@ fn full() -> Snapshot {
     let mut snapshot = Snapshot {
         http: Some(http),
         memcached: Some(Objects { commands: one("get"), ..Objects::default() }),
+        queues: Some(crate::Queues {
+            largest: vec![crate::Queue { name: "work".to_owned(), ..crate::Queue::default() }],
+            ..crate::Queues::default()
+        }),
         disk: Some(Disk::default()),
         remote: Some(Remote { servers: vec![server], events: one("leases"), ..Remote::default() }),
         compression: Some(crate::Compression::default()),

@@ -15,7 +15,7 @@ use crate::{
     app::Apps,
     clock::{Clock, Ms},
     counters::{self, Counters},
-    memcache, redis, request,
+    memcache, queue, redis, request,
     settings::Settings,
 };
 
@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Arc<Settings>,
     pub(crate) http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
+    pub(crate) queue: Option<Arc<queue::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
     pub(crate) logger: Option<Arc<Logger>>,
     pub(crate) apps: Arc<Apps>,
@@ -79,7 +80,7 @@ impl Registry {
     /// The figures of this moment. It adds up some hundred kilobytes of counters: once a second is
     /// cheap.
     pub fn snapshot(&self, now: Ms) -> Snapshot {
-        let Parts { http, memcached, redis, logger, apps, .. } = &self.parts;
+        let Parts { http, memcached, redis, queue, logger, apps, .. } = &self.parts;
         let shared = http.as_ref().map(|(shared, _)| shared);
         Snapshot {
             version: VERSION,
@@ -103,6 +104,7 @@ impl Registry {
             apps: apps.rows(),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
+            queues: queue.as_ref().map(|shared| shared.figures()),
             disk: shared.and_then(|shared| shared.disk.as_ref()).map(|disk| disk.figures()),
             remote: shared
                 .and_then(|shared| shared.remote.as_ref())

@@ -25,6 +25,8 @@ pub enum FaceName {
     Icp,
     /// The same, HTCP.
     Htcp,
+    /// Kestrel's.
+    Queue,
 }
 
 impl fmt::Display for FaceName {
@@ -39,6 +41,7 @@ impl fmt::Display for FaceName {
             FaceName::RedisTls => "redis+tls",
             FaceName::Icp => "icp",
             FaceName::Htcp => "htcp",
+            FaceName::Queue => "queue",
         })
     }
 }

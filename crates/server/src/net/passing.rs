@@ -45,6 +45,7 @@ impl Passed {
             "http" => FaceName::Http,
             "memcached" => FaceName::Memcached,
             "redis" => FaceName::Redis,
+            "queue" => FaceName::Queue,
             _ => return None,
         };
         Some(Passed {

@@ -89,6 +89,13 @@ pub(crate) trait Session {
     /// buffer.)
     fn awaits(&self) -> bool;
 
+    /// The answer to a command that has its effect already is on its way, and the session waits for
+    /// it ([`Turn::Later`]): it is sent also to a client that has closed its side, and when the
+    /// server stops.
+    fn owes(&self) -> bool {
+        false
+    }
+
     /// Bytes that it keeps beside buffers that are not empty, in no account of its own.
     fn kept(&self) -> u64 {
         0

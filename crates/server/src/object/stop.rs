@@ -1,4 +1,4 @@
-//! Stopping the process by a client's command.
+//! Stopping the process, or having it reload, by a client's command.
 
 /// Stops the process for a client that may (memcached's `shutdown`, Redis's SHUTDOWN). It sends
 /// SIGTERM, so that there is one way to stop, and it drains.
@@ -12,5 +12,11 @@ impl StopHandle {
         // lives.
         let _ =
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+    }
+
+    /// Has the process read its configuration again, as after SIGHUP.
+    pub(crate) fn reload(self) {
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP);
     }
 }

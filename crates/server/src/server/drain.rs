@@ -32,11 +32,17 @@ impl Server {
         if !self.handed_over {
             remove_files(&self.addresses, &self.inherited);
         }
+        if let Some(queue) = &self.faces.queue {
+            queue.stopping();
+        }
         for commands in &self.commands {
             let _ = commands.blocking_send(Command::Drain(left));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(queue) = &self.faces.queue {
+            queue.end();
         }
         let disk = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref());
         if let Some(disk) = disk.filter(|_| !self.handed_over) {

@@ -5,7 +5,9 @@ use std::{
     path::PathBuf,
 };
 
-use crate::settings::{HttpsSettings, Listen, MemcachedSettings, RedisSettings, Settings};
+use crate::settings::{
+    HttpsSettings, Listen, MemcachedSettings, QueueSettings, RedisSettings, Settings,
+};
 
 /// All changed settings that need a restart. `memory`: that of the start.
 pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static str> {
@@ -51,6 +53,16 @@ pub(super) fn fixed(memory: u64, old: &Settings, new: &Settings) -> Vec<&'static
         (Some(old), Some(new)) => changed.extend(fixed_redis(old, new)),
         _ => changed.push(("whether redis is served", true)),
     }
+    match (&old.queue, &new.queue) {
+        (None, None) => {}
+        (Some(old), Some(new)) => changed.extend([
+            ("queue.path", new.path != old.path),
+            ("queue.sync", new.sync != old.sync),
+            ("queue.memory and queue.segment", kept(new) != kept(old)),
+            ("queue.backlog", new.backlog != old.backlog),
+        ]),
+        _ => changed.push(("whether queues are served", true)),
+    }
     match (&old.admin, &new.admin) {
         (None, None) => {}
         (Some(old), Some(new)) => changed.extend([
@@ -67,6 +79,11 @@ fn groups(settings: &Settings) -> Option<(&[IpAddr], Option<Ipv4Addr>)> {
     settings.family.htcp.as_ref().map(|htcp| (&*htcp.multicast, htcp.interface))
 }
 
+/// How items of queues are kept.
+fn kept(settings: &QueueSettings) -> (u64, u64) {
+    (settings.memory, settings.segment)
+}
+
 fn disk_place(settings: &Settings) -> Option<(&std::path::Path, u64)> {
     settings.disk.as_ref().map(|disk| (disk.path.as_path(), disk.size))
 }
@@ -80,7 +97,8 @@ fn modes_differ(old: &Settings, new: &Settings) -> bool {
             Listen::Unix { path, mode } => Some((path.clone(), *mode)),
             Listen::Tcp(_) => None,
         };
-        memcached.chain(redis).filter_map(unix).collect()
+        let queue = settings.queue.iter().flat_map(|face| &face.listen);
+        memcached.chain(redis).chain(queue).filter_map(unix).collect()
     };
     let after = modes(new);
     modes(old).iter().any(|(path, mode)| after.iter().any(|(at, new)| at == path && new != mode))

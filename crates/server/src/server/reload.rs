@@ -76,6 +76,9 @@ impl Server {
         {
             disk.sites_are(fingerprint(&self.settings));
         }
+        if let (Some(shared), Some(settings)) = (&self.faces.queue, &self.settings.queue) {
+            shared.reload(settings.clone());
+        }
         // Settings first: listeners of HTTPS need its certificates.
         self.distribute();
         self.relisten(sockets, closed);

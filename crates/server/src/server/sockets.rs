@@ -60,6 +60,9 @@ pub(super) fn wanted(settings: &Settings) -> Vec<(FaceName, Wanted)> {
         let htcp = settings.family.htcp.iter().flat_map(|htcp| &htcp.listen);
         all.extend(htcp.map(|at| (FaceName::Htcp, Wanted::Datagrams(*at))));
     }
+    if let Some(face) = &settings.queue {
+        add(&mut all, FaceName::Queue, &face.listen);
+    }
     all
 }
 
@@ -90,6 +93,7 @@ fn manner(face: FaceName, settings: &Settings) -> Manner {
             (0, settings.redis.as_ref().map_or(BACKLOG, |face| face.backlog))
         }
         FaceName::Icp | FaceName::Htcp => (0, BACKLOG),
+        FaceName::Queue => (0, settings.queue.as_ref().map_or(BACKLOG, |face| face.backlog)),
     };
     Manner { sndbuf, backlog, shared: false }
 }
@@ -106,6 +110,7 @@ pub(super) struct Sockets {
     pub(super) udp: Vec<Vec<(FaceName, UdpSocket)>>,
     pub(super) redis: Vec<Vec<Listener>>,
     pub(super) redis_tls: Vec<Vec<Listener>>,
+    pub(super) queue: Vec<Vec<Listener>>,
     /// Of the one admin thread; with true of TLS.
     pub(super) admin: Vec<(TcpListener, bool)>,
     pub(super) addresses: Vec<(FaceName, Address)>,
@@ -217,6 +222,7 @@ impl Sockets {
             (FaceName::MemcachedTls, &mut self.memcached_tls),
             (FaceName::Redis, &mut self.redis),
             (FaceName::RedisTls, &mut self.redis_tls),
+            (FaceName::Queue, &mut self.queue),
         ] {
             listeners.extend(next(per_worker).into_iter().map(|listener| (face, listener)));
         }
@@ -271,6 +277,7 @@ impl Sockets {
                         FaceName::RedisTls => &mut self.redis_tls,
                         // They have datagrams alone.
                         FaceName::Icp | FaceName::Htcp => continue,
+                        FaceName::Queue => &mut self.queue,
                     };
                     give(per_worker, bound.workers.into_iter().flatten());
                     bound.addresses.into_iter().next()

@@ -170,6 +170,9 @@ impl Server {
                 disk.release();
             }
         }
+        if let Some(shared) = &self.faces.queue {
+            shared.release()?;
+        }
         // The last moment at which nothing is lost if it is gone.
         other.link.send(&json!({"kind": "soon"}), &[]).map_err(|_| ENDED.to_owned())?;
         other.expect("listening", other.clock.now() + UP.as_millis() as Ms)?;
@@ -199,10 +202,14 @@ impl Server {
     /// are disconnected: what they write would be lost.
     fn finish_objects(&self, other: &mut Other<'_>) -> Result<(), String> {
         let open = || self.worker_shared.open(Group::Objects) > 0;
+        if let Some(shared) = &self.faces.queue {
+            shared.stopping();
+        }
         other.wait(FINISH, open)?;
         let lists = [
             self.faces.memcached.as_ref().map(|shared| object::Shared::clients(&**shared).list()),
             self.faces.redis.as_ref().map(|shared| object::Shared::clients(&**shared).list()),
+            self.faces.queue.as_ref().map(|shared| object::Shared::clients(&**shared).list()),
         ];
         lists.into_iter().flatten().flatten().for_each(|client| client.kill());
         if other.wait(FINISH, open)? {
@@ -282,6 +289,9 @@ impl Server {
 
     /// There is no successor.
     fn go_on(&mut self) {
+        if let Some(shared) = &self.faces.queue {
+            shared.take_back();
+        }
         if let Some((shared, _)) = &self.faces.http {
             shared.changes.open();
         }

@@ -21,6 +21,7 @@ impl Settings {
             upgrade: UpgradeSettings::default(),
             snapshot: None,
             disk: None,
+            queue: None,
             identity: None,
             remote: None,
             family: FamilySettings::default(),

@@ -3,7 +3,7 @@
 
 use super::{DAY, GIB, KIB, Kind, MIB, Opt, Section, ceiling, floor, list, opt, required};
 
-const UNIX_MODE: Opt = opt(
+pub(super) const UNIX_MODE: Opt = opt(
     "unix_mode",
     Kind::Mode,
     "700",
@@ -42,14 +42,14 @@ const PROXIES: Opt = list(
      before TLS where that is spoken, which names the client. One without it is closed.",
 );
 
-const IDLE_TIMEOUT: Opt = opt(
+pub(super) const IDLE_TIMEOUT: Opt = opt(
     "idle_timeout",
     Kind::Time(0, DAY),
     "0s",
     "A connection without a command for this long is closed; `\"0s\"`: never.",
 );
 
-const RECEIVE_TIMEOUT: Opt = opt(
+pub(super) const RECEIVE_TIMEOUT: Opt = opt(
     "receive_timeout",
     Kind::Time(100, DAY),
     "60s",
@@ -57,7 +57,7 @@ const RECEIVE_TIMEOUT: Opt = opt(
      closed, also where idle ones may stay.",
 );
 
-const SEND_TIMEOUT: Opt = opt(
+pub(super) const SEND_TIMEOUT: Opt = opt(
     "send_timeout",
     Kind::Time(100, DAY),
     "60s",

@@ -193,8 +193,9 @@ impl<S: Session> Conn<S> {
         self.streak = (0, 0);
         self.hold_buffers()?;
         let (client, watch, stream) = (&self.client, &self.socket.watch, &self.socket.stream);
+        let owes = self.session.owes();
         // A client that leaves is noticed, unless what it sent before fills the buffer.
-        let reads = self.buffers.as_ref().is_some_and(|b| b.buf.len() - b.at < WINDOW);
+        let reads = !owes && self.buffers.as_ref().is_some_and(|b| b.buf.len() - b.at < WINDOW);
         let woken = poll_fn(|cx| {
             let woken = client.take_call() || client.has_mail() || client.is_killed();
             if woken || (reads && stream.poll_read_ready(cx).is_ready()) {
@@ -204,6 +205,9 @@ impl<S: Session> Conn<S> {
             }
         });
         let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
+        if owes {
+            return Ok(0);
+        }
         // Commands that are not taken up when the server stops never will be.
         if self.tracked.conns.draining(Group::Objects) {
             return Err(Ended::Drained);

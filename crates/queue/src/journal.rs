@@ -1,0 +1,412 @@
+//! The journal of one queue: a directory of segments, of which the last is appended to.
+//!
+//! Records go to a buffer first, and to the file with [`Journal::write`]: one call of the system
+//! for all commands that were received together. Whether they are on the device then is the
+//! caller's business ([`Work`]).
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::format::{Decoded, FRAME, HEAD, LONGEST, Record, decode, encode};
+
+/// Bytes read at once where records are wanted in their order.
+pub(crate) const CHUNK: usize = 64 << 10;
+/// Bytes of the buffer that a queue without commands keeps: there may be a thousand queues.
+const BUFFER: usize = 4 << 10;
+/// After a write has failed: bytes of records that are kept for the next attempt. They are removals
+/// only, since items are refused then.
+const KEPT: usize = 16 << 20;
+
+/// A place in a journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+}
+
+/// A segment file.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    /// Bytes of valid records.
+    pub(crate) len: u64,
+    /// Items in it that the queue has a reference to.
+    pub(crate) held: u64,
+}
+
+/// Work that may take long, for another thread than the queue's: to have files on the device, and
+/// to remove others after that.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Work {
+    pub(crate) files: Vec<Arc<File>>,
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) remove: Vec<PathBuf>,
+    pub(crate) remove_directories: Vec<PathBuf>,
+}
+
+impl Work {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+            && self.directories.is_empty()
+            && self.remove.is_empty()
+            && self.remove_directories.is_empty()
+    }
+
+    /// Whether something is to be removed: that may wait, but not for ever.
+    pub fn removes(&self) -> bool {
+        !self.remove.is_empty() || !self.remove_directories.is_empty()
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// The first error of the device. Nothing is removed then.
+    pub fn run(self) -> io::Result<()> {
+        for file in &self.files {
+            file.sync_data()?;
+        }
+        for directory in &self.directories {
+            match File::open(directory) {
+                Ok(opened) => opened.sync_all()?,
+                // The queue was deleted meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for path in &self.remove {
+            let _ = fs::remove_file(path);
+        }
+        for path in &self.remove_directories {
+            let _ = fs::remove_dir_all(path);
+        }
+        Ok(())
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    directory: PathBuf,
+    /// The last one is appended to; there is always one.
+    pub(crate) segments: VecDeque<Segment>,
+    file: Arc<File>,
+    /// Records behind the written bytes of the last segment.
+    buffer: Vec<u8>,
+    /// Bytes of the last segment in its file.
+    written: u64,
+    /// Length from which on the next segment is begun.
+    pub(crate) limit: u64,
+    /// The last segment has bytes that may not be on the device.
+    dirty: bool,
+    pending: Work,
+    /// The last write failed.
+    failed: bool,
+    /// The segment that was read last.
+    reading: Option<(u64, Arc<File>)>,
+}
+
+/// The path of a segment.
+fn path_of(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:016x}.log"))
+}
+
+impl Journal {
+    /// Begins a segment behind `before`, the older ones in their order.
+    pub(crate) fn begin(
+        directory: PathBuf,
+        before: Vec<Segment>,
+        next_id: u64,
+        limit: u64,
+    ) -> io::Result<Journal> {
+        let number = before.last().map_or(1, |last| last.number + 1);
+        let file = create(&directory, number)?;
+        let mut pending = Work::default();
+        pending.directories.push(directory.clone());
+        let mut journal = Journal {
+            directory,
+            segments: before.into(),
+            file,
+            buffer: Vec::new(),
+            written: 0,
+            limit,
+            dirty: false,
+            pending,
+            failed: false,
+            reading: None,
+        };
+        journal.head(number, next_id);
+        journal.write()?;
+        Ok(journal)
+    }
+
+    fn head(&mut self, number: u64, next_id: u64) {
+        self.segments.push_back(Segment { number, len: 0, held: 0 });
+        self.written = 0;
+        self.append_here(&Record::Head { number, next_id });
+    }
+
+    fn append_here(&mut self, record: &Record<'_>) -> Place {
+        let encoded = encode(record, &mut self.buffer) as u64;
+        let Some(last) = self.segments.back_mut() else { return Place::default() };
+        let place = Place { segment: last.number, offset: last.len };
+        last.len += encoded;
+        self.dirty = true;
+        place
+    }
+
+    /// Appends a record; it is in the file after the next [`Journal::write`].
+    pub(crate) fn append(&mut self, record: &Record<'_>, next_id: u64) -> Place {
+        if self.last().len >= self.limit {
+            self.roll(next_id);
+        }
+        self.append_here(record)
+    }
+
+    fn last(&self) -> &Segment {
+        // There is always one: `begin` adds it, and the last is never removed.
+        &self.segments[self.segments.len() - 1]
+    }
+
+    /// Begins the next segment. Where that fails the old one goes on.
+    pub(crate) fn roll(&mut self, next_id: u64) {
+        let number = self.last().number + 1;
+        if self.write().is_err() {
+            return;
+        }
+        if let Ok(file) = create(&self.directory, number) {
+            let old = std::mem::replace(&mut self.file, file);
+            self.pending.files.push(old);
+            self.pending.directories.push(self.directory.clone());
+            self.head(number, next_id);
+        }
+    }
+
+    /// Writes the buffer to the file. After an error the same bytes are written with the next call.
+    pub(crate) fn write(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let written = self.file.write_all_at(&self.buffer, self.written);
+        self.failed = written.is_err();
+        written?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        self.buffer.shrink_to(BUFFER);
+        Ok(())
+    }
+
+    /// Whether items are refused: the last write failed. Tries again.
+    pub(crate) fn is_failing(&mut self) -> bool {
+        self.failed && self.write().is_err()
+    }
+
+    /// Whether removals are refused, too.
+    pub(crate) fn is_full(&self) -> bool {
+        self.failed && self.buffer.len() > KEPT
+    }
+
+    /// What is to be done for these bytes to be on the device. `sync`: also of the last segment.
+    pub(crate) fn take_work(&mut self, sync: bool, into: &mut Work) {
+        let removes = !self.pending.remove.is_empty();
+        // A segment is removed when others say why it is not needed.
+        if self.dirty && (sync || removes) {
+            self.dirty = false;
+            into.files.push(self.file.clone());
+        }
+        into.files.append(&mut self.pending.files);
+        into.directories.append(&mut self.pending.directories);
+        into.remove.append(&mut self.pending.remove);
+    }
+
+    /// Whether [`Journal::take_work`] has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        self.dirty || !self.pending.is_empty()
+    }
+
+    /// Has what was written on the device, now.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.write()?;
+        self.file.sync_data()
+    }
+
+    /// Changes the number of items that the queue has a reference to in the segment of `place`.
+    pub(crate) fn hold(&mut self, place: Place, more: bool) {
+        let Some(first) = self.segments.front().map(|first| first.number) else { return };
+        let at = place.segment.wrapping_sub(first) as usize;
+        // Numbers follow each other, unless a segment was missing at the start.
+        let at = match self.segments.get(at) {
+            Some(segment) if segment.number == place.segment => at,
+            _ => match self.segments.binary_search_by_key(&place.segment, |s| s.number) {
+                Ok(at) => at,
+                Err(_) => return,
+            },
+        };
+        let held = &mut self.segments[at].held;
+        *held = if more { *held + 1 } else { held.saturating_sub(1) };
+    }
+
+    /// Removes the oldest segments without items that are needed. `reader`: the segment from which
+    /// on items were not read yet.
+    pub(crate) fn trim(&mut self, reader: u64) {
+        while self.segments.len() > 1
+            && let Some(first) = self.segments.front()
+            && first.held == 0
+            && first.number < reader
+        {
+            self.pending.remove.push(path_of(&self.directory, first.number));
+            if self.reading.as_ref().is_some_and(|(number, _)| *number == first.number) {
+                self.reading = None;
+            }
+            self.segments.pop_front();
+        }
+    }
+
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.len).sum()
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn end(&self) -> Place {
+        let last = self.last();
+        Place { segment: last.number, offset: last.len }
+    }
+
+    /// The place of the first record that is not before `place`; `None`: the end.
+    pub(crate) fn advance(&self, place: Place) -> Option<Place> {
+        let at = self.segments.partition_point(|segment| segment.number < place.segment);
+        let segment = self.segments.get(at)?;
+        if segment.number != place.segment {
+            return Some(Place { segment: segment.number, offset: HEAD.min(segment.len) })
+                .filter(|start| start.offset < segment.len)
+                .or_else(|| self.advance(Place { segment: segment.number + 1, offset: 0 }));
+        }
+        if place.offset < segment.len {
+            return Some(place);
+        }
+        self.advance(Place { segment: place.segment + 1, offset: 0 })
+    }
+
+    /// Reads up to `want` bytes at a place, fewer at the end of its segment.
+    pub(crate) fn read(&mut self, place: Place, want: usize) -> io::Result<Vec<u8>> {
+        let last = self.last().number;
+        let Some(len) = self.segments.iter().find(|s| s.number == place.segment).map(|s| s.len)
+        else {
+            return Ok(Vec::new());
+        };
+        if place.segment == last && place.offset + want as u64 > self.written {
+            self.write()?;
+        }
+        let mut bytes = vec![0; want.min(len.saturating_sub(place.offset) as usize)];
+        self.file_of(place.segment)?.read_exact_at(&mut bytes, place.offset)?;
+        Ok(bytes)
+    }
+
+    /// The same from one record on, all of it: at least `want` bytes, if there are so many.
+    pub(crate) fn read_record(&mut self, place: Place, want: usize) -> io::Result<Vec<u8>> {
+        let bytes = self.read(place, want.max(FRAME))?;
+        match decode(&bytes) {
+            Decoded::Partial(whole) if whole > bytes.len() && whole <= FRAME + LONGEST => {
+                self.read(place, whole)
+            }
+            _ => Ok(bytes),
+        }
+    }
+
+    fn file_of(&mut self, number: u64) -> io::Result<Arc<File>> {
+        if number == self.last().number {
+            return Ok(self.file.clone());
+        }
+        match &self.reading {
+            Some((open, file)) if *open == number => Ok(file.clone()),
+            _ => {
+                let file = Arc::new(File::open(path_of(&self.directory, number))?);
+                self.reading = Some((number, file.clone()));
+                Ok(file)
+            }
+        }
+    }
+}
+
+fn create(directory: &Path, number: u64) -> io::Result<Arc<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    options.open(path_of(directory, number)).map(Arc::new)
+}
+
+/// The numbers of the segments in a directory, ascending.
+pub(crate) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
+        let number = number.filter(|digits| digits.len() == 16);
+        numbers.extend(number.and_then(|digits| u64::from_str_radix(digits, 16).ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The valid records of a segment file, in their order.
+pub(crate) struct Scan {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    /// Bytes from `at` on that were read.
+    bytes: Vec<u8>,
+    start: usize,
+    pub(crate) at: u64,
+}
+
+/// Bytes read at once at the start.
+const SCAN: usize = 1 << 20;
+
+impl Scan {
+    pub(crate) fn open(directory: &Path, number: u64) -> io::Result<Scan> {
+        let path = path_of(directory, number);
+        let file = File::open(&path)?;
+        let len = file.metadata()?.len();
+        Ok(Scan { path, file, len, bytes: Vec::new(), start: 0, at: 0 })
+    }
+
+    /// Calls `each` with every record and its offset, up to the end or to the first bytes that are
+    /// no record. Returns whether that is the end of the file.
+    pub(crate) fn run(&mut self, mut each: impl FnMut(Record<'_>, u64)) -> io::Result<bool> {
+        loop {
+            let wanted = match decode(&self.bytes[self.start..]) {
+                Decoded::Record(record, used) => {
+                    each(record, self.at);
+                    self.start += used;
+                    self.at += used as u64;
+                    continue;
+                }
+                Decoded::Bad => return Ok(false),
+                Decoded::Partial(wanted) => wanted as u64,
+            };
+            let left = self.len - self.at;
+            if left < wanted {
+                return Ok(left == 0);
+            }
+            let more = wanted.max(SCAN as u64).min(left) as usize;
+            self.bytes.resize(more, 0);
+            self.start = 0;
+            self.file.read_exact_at(&mut self.bytes, self.at)?;
+        }
+    }
+
+    /// Cuts off what follows the valid records, or removes a file without one.
+    pub(crate) fn cut(self) -> io::Result<()> {
+        if self.at < HEAD {
+            return fs::remove_file(&self.path);
+        }
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        file.set_len(self.at)?;
+        file.sync_all()
+    }
+}

@@ -1,0 +1,457 @@
+//! All queues by name: a queue and its children, error queues, what clients have open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::journal::Work;
+use crate::name::{directory, is_valid, of_directory, parent};
+use crate::queue::{Held, Queue};
+use crate::read::SWEEP;
+use crate::types::{Figures, Item, Limits, Memory, NewItem, Options, Put, Read, Rules};
+
+/// The file that keeps a second process out.
+const LOCK: &str = ".lock";
+/// Directories of deleted queues begin so.
+const DELETED: &str = ".deleted-";
+
+type Name = Arc<[u8]>;
+
+/// Bytes of a journal that are no records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The queue.
+    pub queue: Vec<u8>,
+    /// Number of the segment.
+    pub segment: u64,
+    /// Where its valid records end.
+    pub offset: u64,
+    /// It is the end of the journal: the process or the machine died while it was written.
+    pub is_tail: bool,
+}
+
+/// All queues.
+#[derive(Debug)]
+pub struct Queues {
+    options: Options,
+    rules: Rules,
+    memory: Arc<Memory>,
+    queues: BTreeMap<Name, Queue>,
+    /// Queues that have something to write.
+    changed: BTreeSet<Name>,
+    /// Queues whose files may not be on the device.
+    unsynced: BTreeSet<Name>,
+    /// What has no queue any more.
+    pending: Work,
+    deleted: u64,
+    /// Held as long as the queues are open.
+    lock: File,
+}
+
+impl Queues {
+    /// Opens the queues in a directory, which is made if it is missing. `None`: another process has
+    /// them open.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn open(
+        options: Options,
+        rules: Rules,
+        now: u64,
+    ) -> io::Result<Option<(Queues, Vec<Damage>)>> {
+        fs::create_dir_all(&options.path)?;
+        let lock = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(options.path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let memory = Memory::new(options.memory);
+        let mut queues = Queues {
+            options,
+            rules,
+            memory,
+            queues: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            unsynced: BTreeSet::new(),
+            pending: Work::default(),
+            deleted: 0,
+            lock,
+        };
+        let damage = queues.load(now)?;
+        Ok(Some((queues, damage)))
+    }
+
+    fn load(&mut self, now: u64) -> io::Result<Vec<Damage>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.options.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|_| entry.path().is_dir()) else { continue };
+            if name.starts_with(DELETED) {
+                self.pending.remove_directories.push(entry.path());
+            } else {
+                found.extend(of_directory(name).map(|name| (name, entry.path())));
+            }
+        }
+        let mut damage = Vec::new();
+        for (queue, path) in found {
+            let limits = self.rules.of(&queue).clone();
+            if limits.memory_only {
+                // It was durable under other rules: its items stay on disk, untouched.
+                continue;
+            }
+            let (opened, damaged) =
+                Queue::open(path, self.options.segment, limits, self.memory.clone(), now)?;
+            damage.extend(damaged.into_iter().map(|(place, is_tail)| Damage {
+                queue: queue.clone(),
+                segment: place.segment,
+                offset: place.offset,
+                is_tail,
+            }));
+            let name = Name::from(queue);
+            self.unsynced.insert(name.clone());
+            self.queues.insert(name, opened);
+        }
+        Ok(damage)
+    }
+
+    /// Uses other rules from now on. Whether a queue is kept in memory only does not change while
+    /// it exists.
+    pub fn reload(&mut self, rules: Rules) {
+        self.rules = rules;
+        for (name, queue) in &mut self.queues {
+            let memory_only = queue.limits.memory_only;
+            queue.limits = Limits { memory_only, ..self.rules.of(name).clone() };
+        }
+    }
+
+    /// The rules of a queue, whether it exists or not.
+    pub fn rules(&self, name: &[u8]) -> &Limits {
+        self.queues.get(name).map_or_else(|| self.rules.of(name), |queue| &queue.limits)
+    }
+
+    /// The queue of this name, made if it is missing. `Ok(None)`: there are too many.
+    fn make(&mut self, name: &[u8], now: u64) -> io::Result<Option<(Name, &mut Queue)>> {
+        // Two look-ups: the borrow of an early return would last too long otherwise.
+        if self.queues.contains_key(name) {
+            let name = Name::from(name);
+            return Ok(self.queues.get_mut(&name).map(|queue| (name, queue)));
+        }
+        if self.queues.len() >= self.rules.queues || !is_valid(name) {
+            return Ok(None);
+        }
+        let limits = self.rules.of(name).clone();
+        let queue = if limits.memory_only {
+            Queue::in_memory(limits, self.memory.clone(), now)
+        } else {
+            let path = self.directory(name);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            self.pending.directories.push(self.options.path.clone());
+            let segment = self.options.segment;
+            Queue::open(path, segment, limits, self.memory.clone(), now)?.0
+        };
+        let name = Name::from(name);
+        self.unsynced.insert(name.clone());
+        Ok(Some((name.clone(), self.queues.entry(name).or_insert(queue))))
+    }
+
+    fn directory(&self, name: &[u8]) -> PathBuf {
+        self.options.path.join(directory(name))
+    }
+
+    /// Adds an item to a queue and to its children. The result is that of the queue itself; a child
+    /// that is full goes without.
+    pub fn put(&mut self, name: &[u8], item: &NewItem, now: u64) -> Put {
+        for child in self.children(name) {
+            if let Some(queue) = self.queues.get_mut(&child) {
+                let _ = queue.put(item, now);
+                self.changed.insert(child);
+            }
+        }
+        if self.rules(name).fanout_only {
+            let is_too_large = item.data.len() as u64 > self.rules(name).item_size;
+            return if is_too_large { Put::TooLarge } else { Put::Stored };
+        }
+        match self.make(name, now) {
+            Err(error) => Put::Failed(error),
+            Ok(None) => Put::TooManyQueues,
+            Ok(Some((name, queue))) => {
+                let put = queue.put(item, now);
+                self.changed.insert(name);
+                put
+            }
+        }
+    }
+
+    /// The children of a queue: they get its items too.
+    pub fn children(&self, name: &[u8]) -> Vec<Arc<[u8]>> {
+        if name.contains(&b'+') {
+            return Vec::new();
+        }
+        let start = [name, b"+"].concat();
+        let from = self
+            .queues
+            .range::<[u8], _>((std::ops::Bound::Included(&start[..]), std::ops::Bound::Unbounded));
+        from.map(|(name, _)| name).take_while(|name| name.starts_with(&start)).cloned().collect()
+    }
+
+    /// Gives the first item of a queue to a client. A child is made by the first read: it gets
+    /// items from then on.
+    ///
+    /// # Errors
+    /// The item cannot be read from the queue's files, or its removal cannot be written.
+    pub fn read(
+        &mut self,
+        name: &[u8],
+        read: Read,
+        client: u64,
+        now: u64,
+    ) -> io::Result<Option<Item>> {
+        if parent(name).is_some() {
+            self.make(name, now)?;
+        }
+        let Some((name, queue)) = self.existing(name) else { return Ok(None) };
+        let item = queue.read(read, client, now);
+        self.changed.insert(name);
+        item
+    }
+
+    fn existing(&mut self, name: &[u8]) -> Option<(Name, &mut Queue)> {
+        let name = self.queues.get_key_value(name)?.0.clone();
+        self.queues.get_mut(&name).map(|queue| (name, queue))
+    }
+
+    /// Puts an item back that a client was to get by [`Read::Take`], and that did not reach it.
+    pub fn restore(&mut self, name: &[u8], item: Item) {
+        if let Some((name, queue)) = self.existing(name) {
+            queue.restore(item);
+            self.changed.insert(name);
+        }
+    }
+
+    /// Items of a queue that a client has open.
+    pub fn opened_by(&self, name: &[u8], client: u64) -> usize {
+        self.queues.get(name).map_or(0, |queue| queue.opened_by(client))
+    }
+
+    /// Removes up to `most` items that a client has opened, the oldest reads first. Returns their
+    /// number.
+    pub fn confirm(&mut self, name: &[u8], client: u64, most: usize) -> usize {
+        let Some((name, queue)) = self.existing(name) else { return 0 };
+        let confirmed = queue.confirm(client, most);
+        if confirmed > 0 {
+            self.changed.insert(name);
+        }
+        confirmed
+    }
+
+    /// Gives back what a client has opened of a queue. Returns the names of queues that have got an
+    /// item.
+    pub fn abort(&mut self, name: &[u8], client: u64, now: u64) -> Vec<Arc<[u8]>> {
+        self.give_back(name, client, true, now)
+    }
+
+    /// The same for all queues: the client is gone. `counts`: it counts as an abort of each item.
+    pub fn leave(&mut self, client: u64, counts: bool, now: u64) -> Vec<Arc<[u8]>> {
+        let has = |queue: &Queue| queue.opened_by(client) > 0;
+        let of: Vec<_> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| has(queue))
+            .map(|(name, _)| name.clone())
+            .collect();
+        of.iter().flat_map(|name| self.give_back(name, client, counts, now)).collect()
+    }
+
+    fn give_back(&mut self, name: &[u8], client: u64, counts: bool, now: u64) -> Vec<Name> {
+        let Some((name, queue)) = self.existing(name) else { return Vec::new() };
+        if queue.opened_by(client) == 0 {
+            return Vec::new();
+        }
+        let failed = queue.abort(client, counts);
+        let error_queue = queue.limits.error_queue.clone();
+        self.changed.insert(name.clone());
+        let mut touched = vec![name.clone()];
+        for held in failed {
+            if self.fail(&name, error_queue.as_ref(), held, now) {
+                touched.extend(error_queue.clone());
+            }
+        }
+        touched
+    }
+
+    /// Moves an item that was aborted too often to the error queue; without one it is discarded.
+    /// Where that fails it goes back to its place.
+    fn fail(&mut self, name: &Name, error_queue: Option<&Name>, held: Held, now: u64) -> bool {
+        let Some(queue) = self.queues.get_mut(name) else { return false };
+        if let Some(error_queue) = error_queue.filter(|error_queue| *error_queue != name) {
+            let data = match &held.data {
+                Some(data) => Some(data.clone()),
+                None => queue.load(held.id, held.place, held.len).ok().flatten(),
+            };
+            let moved = data.is_some_and(|data| {
+                let item = NewItem { flags: held.flags, expires: 0, data };
+                matches!(self.put(error_queue, &item, now), Put::Stored)
+                    && self.settle(error_queue).is_ok()
+            });
+            let Some(queue) = self.queues.get_mut(name) else { return false };
+            if !moved {
+                queue.push(held);
+                return false;
+            }
+            queue.counters.failed += 1;
+            queue.removed(&held);
+            return true;
+        }
+        queue.counters.failed += 1;
+        queue.removed(&held);
+        false
+    }
+
+    /// An item is in the file of its new queue before its removal is in that of the old one.
+    fn settle(&mut self, name: &Name) -> io::Result<()> {
+        let always = self.options.always;
+        let journal = self.queues.get_mut(name).and_then(|queue| queue.journal.as_mut());
+        match journal {
+            Some(journal) if always => journal.sync(),
+            Some(journal) => journal.write(),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes all items of a queue that wait.
+    pub fn flush(&mut self, name: &[u8]) {
+        if let Some((name, queue)) = self.existing(name) {
+            queue.flush();
+            self.changed.insert(name);
+        }
+    }
+
+    /// Discards expired items at the head of a queue, some thousands at most. Returns their number.
+    ///
+    /// # Errors
+    /// The items cannot be read.
+    pub fn flush_expired(&mut self, name: &[u8], now: u64) -> io::Result<u64> {
+        let Some((name, queue)) = self.existing(name) else { return Ok(0) };
+        let discarded = queue.discard_expired(now)?;
+        if discarded > 0 {
+            self.changed.insert(name);
+        }
+        Ok(discarded)
+    }
+
+    /// Deletes a queue with its items, the opened ones too. Returns whether it existed.
+    ///
+    /// # Errors
+    /// Its directory cannot be renamed; nothing is deleted then.
+    pub fn delete(&mut self, name: &[u8]) -> io::Result<bool> {
+        let Some((name, queue)) = self.existing(name) else { return Ok(false) };
+        if queue.journal.is_some() {
+            let to = loop {
+                self.deleted += 1;
+                let to = self.options.path.join(format!("{DELETED}{}", self.deleted));
+                if !to.exists() {
+                    break to;
+                }
+            };
+            fs::rename(self.directory(&name), &to)?;
+            self.pending.directories.push(self.options.path.clone());
+            self.pending.remove_directories.push(to);
+        }
+        self.queues.remove(&name);
+        self.changed.remove(&name);
+        self.unsynced.remove(&name);
+        Ok(true)
+    }
+
+    /// Writes what the commands since the last call have changed to the files. Returns the names of
+    /// queues for which that failed; their records are written with the next call.
+    pub fn write(&mut self) -> Vec<(Arc<[u8]>, io::Error)> {
+        let mut failed = Vec::new();
+        for name in std::mem::take(&mut self.changed) {
+            let Some(journal) = self.queues.get_mut(&name).and_then(|q| q.journal.as_mut()) else {
+                continue;
+            };
+            if let Err(error) = journal.write() {
+                self.changed.insert(name.clone());
+                failed.push((name.clone(), error));
+            }
+            if journal.has_work() {
+                self.unsynced.insert(name);
+            }
+        }
+        failed
+    }
+
+    /// Whether something that was written may not be on the device.
+    pub fn is_dirty(&self) -> bool {
+        !self.unsynced.is_empty() || !self.pending.is_empty()
+    }
+
+    /// The work that has everything written so far on the device. Without `sync` only the work that
+    /// removes files, and what must be there before.
+    pub fn take_work(&mut self, sync: bool) -> Work {
+        let mut work = std::mem::take(&mut self.pending);
+        for name in std::mem::take(&mut self.unsynced) {
+            let Some(journal) = self.queues.get_mut(&name).and_then(|q| q.journal.as_mut()) else {
+                continue;
+            };
+            journal.take_work(sync, &mut work);
+            if journal.has_work() {
+                self.unsynced.insert(name);
+            }
+        }
+        work
+    }
+
+    /// What is to be done now and then: expired items go, sparse segments are packed. Returns
+    /// whether there is more to do at once.
+    pub fn maintain(&mut self, now: u64) -> bool {
+        let mut more = false;
+        for (name, queue) in &mut self.queues {
+            let expired = queue.discard_expired(now).unwrap_or(0);
+            let packed = queue.pack().unwrap_or(false);
+            more |= expired == SWEEP || packed;
+            if expired > 0 || packed {
+                self.changed.insert(name.clone());
+            }
+        }
+        more
+    }
+
+    /// All queues in the order of their names, with their figures.
+    pub fn figures(&self) -> impl Iterator<Item = (&[u8], Figures)> {
+        self.queues.iter().map(|(name, queue)| (&**name, queue.figures()))
+    }
+
+    /// Memory of the items in memory, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory.used()
+    }
+
+    /// The names of all queues.
+    pub fn names(&self) -> Vec<Arc<[u8]>> {
+        self.queues.keys().cloned().collect()
+    }
+
+    /// Writes all that is left, and has it on the device.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn close(mut self) -> io::Result<()> {
+        let failed = self.write().into_iter().next();
+        self.take_work(true).run()?;
+        let _ = self.lock.unlock();
+        failed.map_or(Ok(()), |(_, error)| Err(error))
+    }
+}

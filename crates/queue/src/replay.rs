@@ -1,0 +1,166 @@
+//! The start: a journal read from its first record to its last valid one.
+//!
+//! The memory this takes depends on the items that were moved or aborted and on the gaps between
+//! removed ids, not on the number of items.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use crate::format::{HEAD, Record};
+use crate::journal::{Place, Scan, Segment, numbers};
+use crate::ranges::Ranges;
+
+/// A copy of an item from an older segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    pub(crate) place: Place,
+    pub(crate) len: u32,
+    pub(crate) flags: u32,
+    pub(crate) added: u64,
+    pub(crate) expires: u64,
+    pub(crate) aborts: u32,
+}
+
+/// The state of a queue as its journal has it.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) next_id: u64,
+    /// Items that wait, the moved ones too, and their bytes.
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+    pub(crate) removed: Ranges,
+    pub(crate) moved: HashMap<u64, Moved>,
+    pub(crate) aborts: HashMap<u64, u32>,
+    /// Places where bytes follow that are no records: a cut tail of the last segment (the process
+    /// or the machine died while it wrote), or damage.
+    pub(crate) damage: Vec<(Place, bool)>,
+    /// Ids of the first segment begin here.
+    pub(crate) base: u64,
+    /// The counts are not exact: they are made anew.
+    recount: bool,
+}
+
+impl Replay {
+    /// Reads the segments in `directory`. `cut`: a torn tail is removed from its file.
+    pub(crate) fn read(directory: &Path, cut: bool) -> io::Result<Replay> {
+        let numbers = numbers(directory)?;
+        let mut replay = Replay { next_id: 1, ..Replay::default() };
+        for (at, number) in numbers.iter().enumerate() {
+            let is_last = at + 1 == numbers.len();
+            replay.segment(directory, *number, is_last, cut)?;
+        }
+        if replay.recount || !replay.moved.is_empty() {
+            replay.count(directory)?;
+        }
+        Ok(replay)
+    }
+
+    fn segment(
+        &mut self,
+        directory: &Path,
+        number: u64,
+        is_last: bool,
+        cut: bool,
+    ) -> io::Result<()> {
+        let mut scan = Scan::open(directory, number)?;
+        let mut headed = false;
+        let whole = scan.run(|record, offset| match record {
+            Record::Head { next_id, .. } => {
+                if self.segments.is_empty() && !headed {
+                    self.base = next_id;
+                }
+                headed = true;
+                self.next_id = self.next_id.max(next_id);
+            }
+            record => self.record(&record, Place { segment: number, offset }),
+        })?;
+        let len = scan.at;
+        if !whole {
+            self.damage.push((Place { segment: number, offset: len }, is_last));
+            self.recount |= !is_last;
+            if is_last && cut {
+                scan.cut()?;
+            }
+        }
+        if len >= HEAD {
+            self.segments.push(Segment { number, len, held: 0 });
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record<'_>, place: Place) {
+        match *record {
+            Record::Head { .. } => {}
+            Record::Item { id, added, expires, flags, moved, data } => {
+                let len = data.len() as u32;
+                self.next_id = self.next_id.max(id.saturating_add(1));
+                if let Some(aborts) = moved {
+                    // A taken item that came back was counted as removed: a range would count it
+                    // once more.
+                    self.recount |= self.removed.contains(id);
+                    let moved = Moved { place, len, flags, added, expires, aborts };
+                    self.moved.insert(id, moved);
+                } else {
+                    self.items += 1;
+                    self.bytes += u64::from(len);
+                }
+            }
+            Record::Removed { id, bytes } => {
+                self.next_id = self.next_id.max(id.saturating_add(1));
+                if id >= self.base && !self.removed.contains(id) {
+                    self.recount |= self.items == 0;
+                    self.items = self.items.saturating_sub(1);
+                    self.bytes = self.bytes.saturating_sub(u64::from(bytes));
+                }
+                self.forget(id);
+                self.removed.insert(id, id.saturating_add(1));
+            }
+            Record::Range { from, to, items, bytes } => {
+                self.next_id = self.next_id.max(to);
+                if from >= self.base {
+                    self.recount |= self.items < items;
+                    self.items = self.items.saturating_sub(items);
+                    self.bytes = self.bytes.saturating_sub(bytes);
+                } else if to > self.base {
+                    self.recount = true;
+                }
+                self.moved.retain(|id, _| !(from..to).contains(id));
+                self.aborts.retain(|id, _| !(from..to).contains(id));
+                self.removed.insert(from, to);
+            }
+            Record::Aborted { id, aborts } => {
+                if let Some(moved) = self.moved.get_mut(&id) {
+                    moved.aborts = aborts;
+                }
+                self.aborts.insert(id, aborts);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.moved.remove(&id);
+        self.aborts.remove(&id);
+    }
+
+    /// Counts the items anew, by a second look at all segments.
+    fn count(&mut self, directory: &Path) -> io::Result<()> {
+        let (mut items, mut bytes) = (0, 0);
+        for segment in &self.segments {
+            Scan::open(directory, segment.number)?.run(|record, _| {
+                if let Record::Item { id, moved: None, data, .. } = record
+                    && !self.removed.contains(id)
+                    && !self.moved.contains_key(&id)
+                {
+                    items += 1;
+                    bytes += data.len() as u64;
+                }
+            })?;
+        }
+        let moved: u64 = self.moved.values().map(|moved| u64::from(moved.len)).sum();
+        self.items = items + self.moved.len() as u64;
+        self.bytes = bytes + moved;
+        Ok(())
+    }
+}

@@ -1,0 +1,508 @@
+//! The thread that owns all queues. It takes the messages that have come, carries them out, writes
+//! all changed journals, and answers: commands that come together share a write, and, where
+//! answers wait for the device, a sync.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    time::Duration,
+};
+
+use larder_queue::{NewItem, Options, Put, Queues, Read, Rules};
+
+use super::{
+    Published, Shared,
+    seat::{Answer, Ask, Get, Message, Name, Seat},
+    session::TOO_LARGE,
+    stats,
+    syncer::Syncer,
+    waiters::Waiters,
+};
+use crate::{
+    clock::{Clock, Ms},
+    settings::{QueueSettings, QueueSync},
+};
+
+/// Messages that are carried out before their answers are sent: a fraction of a millisecond.
+const BATCH: usize = 512;
+/// Interval of the search for expired items and sparse journals, milliseconds; and between two
+/// steps of it where there is much to do.
+const TICK: (Ms, Ms) = (1000, 5);
+/// Interval of the orders to remove files where nothing waits for the device, milliseconds.
+const REMOVE: Ms = 1000;
+
+const NOT_STORED: Answer = Answer::text(b"NOT_STORED\r\n");
+const END: Answer = Answer::text(b"END\r\n");
+const TOO_MANY: Answer = Answer::text(b"SERVER_ERROR too many queues\r\n");
+/// The answer where a client's open reads do not allow a command; as in Kestrel it ends the
+/// connection, which gives the items back.
+const OPEN_READS: Answer = Answer::Close(b"ERROR\r\n");
+
+/// Counters of commands since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Commands {
+    pub(super) gets: u64,
+    pub(super) sets: u64,
+    pub(super) peeks: u64,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+}
+
+/// See the module.
+pub(super) struct Owner {
+    pub(super) shared: Arc<Shared>,
+    /// None: another process has them.
+    queues: Option<Queues>,
+    inbox: Receiver<Message>,
+    syncer: Syncer,
+    clock: Clock,
+    sync: QueueSync,
+    pub(super) waiters: Waiters,
+    /// Answers of this batch; with true it waits for the device, where that is so.
+    answers: Vec<(Arc<Seat>, Answer, bool)>,
+    /// Answers whose changes are written, and may not be on the device.
+    written: Vec<(Arc<Seat>, Answer)>,
+    /// Answers that wait for the device. None: it has no order.
+    syncing: Option<Vec<(Arc<Seat>, Answer)>>,
+    tick: Ms,
+    next_sync: Ms,
+    /// The device has failed: what is on it is not known.
+    broken: Option<String>,
+    failures: u64,
+    pub(super) commands: Commands,
+}
+
+/// Opens the queues of the settings.
+pub(super) fn open(settings: &QueueSettings, now: Ms) -> io::Result<Queues> {
+    let options = Options {
+        path: settings.path.clone(),
+        memory: settings.memory,
+        segment: settings.segment,
+        always: settings.sync == QueueSync::Always,
+    };
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("queue.path {}: {error}", settings.path.display()))
+    };
+    let opened = Queues::open(options, settings.rules.clone(), now).map_err(named)?;
+    let Some((queues, damage)) = opened else {
+        return Err(named(io::Error::other("another process has these queues open")));
+    };
+    for found in damage {
+        let (queue, at) = (String::from_utf8_lossy(&found.queue).into_owned(), found.offset);
+        let lost = if found.is_tail { "its end was not written" } else { "what follows is lost" };
+        eprintln!(
+            "larder: warning: queue {queue}: segment {} is damaged at byte {at}: {lost}",
+            found.segment
+        );
+    }
+    Ok(queues)
+}
+
+impl Owner {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        queues: Queues,
+        own: Sender<Message>,
+        inbox: Receiver<Message>,
+        clock: Clock,
+    ) -> io::Result<Owner> {
+        let (sync, now) = (shared.settings().sync, clock.now());
+        Ok(Owner {
+            shared,
+            queues: Some(queues),
+            inbox,
+            syncer: Syncer::start(own)?,
+            clock,
+            sync,
+            waiters: Waiters::default(),
+            answers: Vec::new(),
+            written: Vec::new(),
+            syncing: None,
+            tick: now,
+            next_sync: now,
+            broken: None,
+            failures: 0,
+            commands: Commands::default(),
+        })
+    }
+
+    /// Runs until it is told to end.
+    pub(super) fn run(mut self) {
+        let _guard = Guard(self.shared.clone());
+        let mut ends = false;
+        while !ends {
+            let message = match self.inbox.recv_timeout(self.patience()) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let now = self.clock.now();
+            if let Some(message) = message {
+                ends |= self.take(message, now);
+                for _ in 1..BATCH {
+                    let Ok(message) = self.inbox.try_recv() else { break };
+                    ends |= self.take(message, now);
+                }
+            }
+            self.give_up_waits(now);
+            self.tick(now);
+            self.commit(now);
+        }
+        if let Err(error) = self.close() {
+            eprintln!("larder: error: the queues were not written: {error}");
+        }
+    }
+
+    /// Time until there is something to do without a message.
+    fn patience(&self) -> Duration {
+        if !self.answers.is_empty() {
+            return Duration::ZERO;
+        }
+        let mut next = self.tick;
+        next = self.waiters.deadline().map_or(next, |deadline| next.min(deadline));
+        if matches!(self.sync, QueueSync::Every(_)) && self.syncing.is_none() {
+            let dirty = self.queues.as_ref().is_some_and(Queues::is_dirty);
+            next = if dirty { next.min(self.next_sync) } else { next };
+        }
+        Duration::from_millis(next.saturating_sub(self.clock.now()))
+    }
+
+    /// Carries out a message. True: it was the last.
+    fn take(&mut self, message: Message, now: Ms) -> bool {
+        match message {
+            Message::Ask(seat, ask) => self.ask(seat, ask, now),
+            Message::Restore(name, item) => {
+                if let Some(queues) = &mut self.queues {
+                    queues.restore(&name, item);
+                    self.serve(&name, now);
+                }
+            }
+            Message::Left(seat, counts) => self.left(&seat, counts, now),
+            Message::Rules(rules) => self.reload(rules),
+            Message::Synced(result) => self.synced(result),
+            Message::Release(done) => {
+                let _ = done.send(self.close());
+            }
+            Message::TakeBack => self.take_back(now),
+            Message::End => return true,
+        }
+        false
+    }
+
+    fn reload(&mut self, rules: Rules) {
+        if let Some(queues) = &mut self.queues {
+            queues.reload(rules);
+        }
+    }
+
+    fn take_back(&mut self, now: Ms) {
+        if self.queues.is_none() {
+            match open(&self.shared.settings(), now) {
+                Ok(queues) => self.queues = Some(queues),
+                Err(error) => eprintln!("larder: error: {error}"),
+            }
+        }
+    }
+
+    /// Writes everything, and closes the queues.
+    fn close(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        self.commit(now);
+        while self.syncing.is_some() {
+            // The syncer always answers; other messages are too late.
+            match self.inbox.recv() {
+                Ok(Message::Synced(result)) => self.synced(result),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let closed = self.queues.take().map_or(Ok(()), Queues::close);
+        for (seat, answer) in std::mem::take(&mut self.written) {
+            self.send(&seat, answer);
+        }
+        closed
+    }
+
+    fn left(&mut self, seat: &Arc<Seat>, counts: bool, now: Ms) {
+        self.waiters.leave(seat.id());
+        let Some(queues) = &mut self.queues else { return };
+        for name in queues.leave(seat.id(), counts, now) {
+            self.serve(&name, now);
+        }
+    }
+
+    /// Answers a command at the end of this batch; `durable`: when its changes are on the device.
+    fn answer(&mut self, seat: Arc<Seat>, answer: Answer, durable: bool) {
+        self.answers.push((seat, answer, durable));
+    }
+
+    fn ask(&mut self, seat: Arc<Seat>, ask: Ask, now: Ms) {
+        let Some(queues) = &mut self.queues else {
+            return self.answer(seat, Answer::Close(b""), false);
+        };
+        match ask {
+            Ask::Put(name, item) => self.put(seat, &name, &item, now),
+            Ask::Get(get) => self.get(seat, get, now),
+            Ask::Abort(name) => {
+                let touched = queues.abort(&name, seat.id(), now);
+                self.answer(seat, END, true);
+                touched.iter().for_each(|name| self.serve(name, now));
+            }
+            Ask::Confirm(name, count) => {
+                let all = queues.opened_by(&name, seat.id()) >= count;
+                queues.confirm(&name, seat.id(), count);
+                self.answer(seat, if all { END } else { Answer::text(b"ERROR\r\n") }, true);
+            }
+            Ask::Delete(name) => {
+                let answer = queues.delete(&name).map_or_else(|e| Answer::failed(&e), |_| END);
+                self.answer(seat, answer, true);
+            }
+            Ask::Flush(name) => {
+                queues.flush(&name);
+                self.answer(seat, END, true);
+            }
+            Ask::FlushExpired(name) => {
+                let flushed = queues.flush_expired(&name, now);
+                self.answer(seat, number(flushed), true);
+            }
+            Ask::FlushAll => {
+                queues.names().iter().for_each(|name| queues.flush(name));
+                self.answer(seat, Answer::text(b"Flushed all queues.\r\n"), true);
+            }
+            Ask::FlushAllExpired => {
+                let names = queues.names();
+                let flushed = names.iter().map(|name| queues.flush_expired(name, now)).sum();
+                self.answer(seat, number(flushed), true);
+            }
+            Ask::Stats => {
+                let text = stats::stats(self, now);
+                self.answer(seat, text, false);
+            }
+            Ask::DumpStats => {
+                let text = stats::dump_stats(self);
+                self.answer(seat, text, false);
+            }
+            Ask::DumpConfig => {
+                let text = stats::dump_config(queues);
+                self.answer(seat, text, false);
+            }
+        }
+    }
+
+    fn put(&mut self, seat: Arc<Seat>, name: &Name, item: &NewItem, now: Ms) {
+        self.commands.sets += 1;
+        let Some(queues) = &mut self.queues else { return };
+        if let Some(broken) = &self.broken {
+            let answer = Answer::failed(&io::Error::other(broken.clone()));
+            return self.answer(seat, answer, false);
+        }
+        let children = queues.children(name);
+        let answer = match queues.put(name, item, now) {
+            Put::Stored => Answer::Stored,
+            Put::Full => NOT_STORED,
+            Put::TooLarge => Answer::text(TOO_LARGE),
+            Put::TooManyQueues => TOO_MANY,
+            Put::Failed(error) => Answer::failed(&error),
+        };
+        let is_stored = matches!(answer, Answer::Stored);
+        self.answer(seat, answer, is_stored);
+        self.serve(name, now);
+        children.iter().for_each(|child| self.serve(child, now));
+    }
+
+    fn get(&mut self, seat: Arc<Seat>, get: Get, now: Ms) {
+        let Some(queues) = &mut self.queues else { return };
+        let mut closed = 0;
+        if get.close {
+            closed = queues.confirm(&get.name, seat.id(), 1);
+            if get.open == 0 {
+                return self.answer(seat, END, closed > 0);
+            }
+        }
+        let opened = queues.opened_by(&get.name, seat.id());
+        let allowed = match get.read {
+            Read::Peek => true,
+            Read::Take => opened == 0,
+            Read::Open => opened < get.open,
+        };
+        if !allowed {
+            // A monitor ends at its limit; a second open read is a client's mistake.
+            let answer = if get.open > 1 { Answer::Empty } else { OPEN_READS };
+            return self.answer(seat, answer, false);
+        }
+        match get.read {
+            Read::Peek => self.commands.peeks += 1,
+            _ => self.commands.gets += 1,
+        }
+        match queues.read(&get.name, get.read, seat.id(), now) {
+            Err(error) => self.answer(seat, Answer::failed(&error), false),
+            Ok(Some(item)) => {
+                self.commands.hits += u64::from(get.read != Read::Peek);
+                let durable = get.read == Read::Take || closed > 0;
+                self.answer(seat, Answer::Item(get.name, item, get.read), durable);
+            }
+            Ok(None) if get.wait == 0 => {
+                self.commands.misses += u64::from(get.read != Read::Peek);
+                self.answer(seat, Answer::Empty, closed > 0);
+            }
+            Ok(None) => self.waiters.add(seat, get, now),
+        }
+    }
+
+    /// Gives items of a queue to those who wait for them.
+    fn serve(&mut self, name: &Name, now: Ms) {
+        while let Some(waiter) = self.waiters.first(name) {
+            let Some(queues) = &mut self.queues else { return };
+            let (read, id) = (waiter.get.read, waiter.seat.id());
+            let answer = if waiter.seat.is_gone() {
+                None
+            } else {
+                match queues.read(name, read, id, now) {
+                    Ok(None) => return,
+                    Ok(Some(item)) => Some(Answer::Item(name.clone(), item, read)),
+                    Err(error) => Some(Answer::failed(&error)),
+                }
+            };
+            let Some(waiter) = self.waiters.pop(name) else { return };
+            if let Some(answer) = answer {
+                self.commands.hits += u64::from(read != Read::Peek);
+                self.answer(waiter.seat, answer, read == Read::Take);
+            }
+        }
+    }
+
+    /// Answers those who have waited long enough.
+    fn give_up_waits(&mut self, now: Ms) {
+        while let Some(waiter) = self.waiters.pop_late(now) {
+            self.commands.misses += u64::from(waiter.get.read != Read::Peek);
+            self.answer(waiter.seat, Answer::Empty, false);
+        }
+    }
+
+    /// What is done once a second: expired items go, journals are packed, figures are published.
+    fn tick(&mut self, now: Ms) {
+        if now < self.tick {
+            return;
+        }
+        self.tick = now + TICK.0;
+        let Some(queues) = &mut self.queues else { return };
+        if queues.maintain(now) {
+            self.tick = now + TICK.1;
+        }
+        let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        *self.shared.published.write() = Published {
+            queues: queues.figures().map(|(queue, figures)| (name(queue), figures)).collect(),
+            waiting: self.waiters.len() as u64,
+            memory: queues.memory(),
+            failures: self.failures,
+        };
+        // Items behind expired ones may be there for those who wait.
+        self.waiters.queues().iter().for_each(|name| self.serve(name, now));
+    }
+
+    /// Writes what this batch has changed, and sends its answers, or has the device told first.
+    fn commit(&mut self, now: Ms) {
+        let answers = std::mem::take(&mut self.answers);
+        let Some(queues) = &mut self.queues else {
+            answers.into_iter().for_each(|(seat, answer, _)| self.send(&seat, answer));
+            return;
+        };
+        let failed = queues.write();
+        let waits = self.sync == QueueSync::Always;
+        if let Some((name, error)) = failed.first() {
+            self.failures += 1;
+            let queue = String::from_utf8_lossy(name);
+            eprintln!("larder: warning: the journal of queue {queue} was not written: {error}");
+        }
+        for (seat, answer, durable) in answers {
+            // Which of the queues failed is not looked at: the client tries again.
+            let answer = match (answer, failed.first()) {
+                (Answer::Stored, Some((_, error))) => Answer::failed(error),
+                (answer, _) => answer,
+            };
+            if durable && waits {
+                self.written.push((seat, answer));
+            } else {
+                self.send(&seat, answer);
+            }
+        }
+        self.have_synced(now);
+    }
+
+    /// Orders the device's work where it is time. One order at a time.
+    fn have_synced(&mut self, now: Ms) {
+        let Some(queues) = self.queues.as_mut().filter(|_| self.syncing.is_none()) else { return };
+        let work = match self.sync {
+            QueueSync::Always => queues.take_work(true),
+            QueueSync::Every(_) | QueueSync::Never if now < self.next_sync => return,
+            QueueSync::Every(interval) => {
+                self.next_sync = now + interval.as_millis() as Ms;
+                queues.take_work(true)
+            }
+            QueueSync::Never => {
+                self.next_sync = now + REMOVE;
+                queues.take_work(false)
+            }
+        };
+        let waiting = std::mem::take(&mut self.written);
+        if work.is_empty() {
+            waiting.into_iter().for_each(|(seat, answer)| self.send(&seat, answer));
+            return;
+        }
+        self.syncing = Some(waiting);
+        self.syncer.order(work);
+    }
+
+    /// The device has done its work, or has failed.
+    fn synced(&mut self, result: io::Result<()>) {
+        let waiting = self.syncing.take().unwrap_or_default();
+        if let Err(error) = result {
+            self.failures += 1;
+            eprintln!("larder: error: queues are not on the device, and take no items: {error}");
+            self.broken = Some(format!("the device failed: {error}"));
+        }
+        for (seat, answer) in waiting {
+            let answer = match (&self.broken, answer) {
+                (Some(broken), Answer::Stored) => Answer::failed(&io::Error::other(broken.clone())),
+                (_, answer) => answer,
+            };
+            self.send(&seat, answer);
+        }
+    }
+
+    /// Hands an answer over. Where nobody takes it, an item that was taken goes back.
+    fn send(&mut self, seat: &Arc<Seat>, answer: Answer) {
+        if let Err(Answer::Item(name, item, Read::Take)) = seat.answer(answer)
+            && let Some(queues) = &mut self.queues
+        {
+            queues.restore(&name, item);
+            self.serve(&name, self.clock.now());
+        }
+    }
+
+    /// The queues, while they are open.
+    pub(super) fn queues(&self) -> Option<&Queues> {
+        self.queues.as_ref()
+    }
+}
+
+/// Disconnects all clients if the owner fails: nobody would answer them.
+struct Guard(Arc<Shared>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.clients.list().iter().for_each(|client| client.kill());
+        }
+    }
+}
+
+fn number(number: io::Result<u64>) -> Answer {
+    match number {
+        Ok(number) => Answer::Text(format!("{number}\r\n").into_bytes().into()),
+        Err(error) => Answer::failed(&error),
+    }
+}
