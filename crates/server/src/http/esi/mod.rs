@@ -44,7 +44,7 @@ use crate::{
     },
     net::{out::Out, socket::Ended},
     origin::Body,
-    page::{flight::Follower, forms::copied, lookup::StoredPage},
+    page::{flight::Follower, forms::copied, head::field, lookup::StoredPage},
     request::{pages::Pages, part::PartRequest, route::Route},
     settings::{Parts, RulePolicy},
     wire::Wire,
