@@ -833,7 +833,7 @@ function disk({ now }) {
     topic: "disk",
     title: "The disk is not used",
     advice: "It could not be opened, read or written; standard error says why. It is tried again every 10 s, and pages come from memory and the origin meanwhile.",
-    docs: "docs/operations.md, “Slow and failing disks”"
+    docs: "docs/operations.md, “Keep pages on disk”"
   };
 }
 function remote({ now }) {
