@@ -75,7 +75,7 @@ impl Squid {
         };
         format!(
             "[[peer]]\nurl = \"http://127.0.0.3:{}\"\nrole = \"{role}\"\nselect = \"{select}\"\n\
-             query_timeout = \"5s\"\ndead_after = 2\n{query}",
+             query_timeout = \"10s\"\ndead_after = 2\n{query}",
             self.server.port()
         )
     }
@@ -381,7 +381,7 @@ fn signed_questions_and_purges_are_served_and_others_are_not() {
         &unasked,
         &format!(
             "[[peer]]\nurl = \"http://{}\"\nrole = \"sibling\"\nselect = \"htcp\"\nquery_port = \
-             {port}\nquery_timeout = \"5s\"\nsecret_file = \"{path}\"\n",
+             {port}\nquery_timeout = \"10s\"\nsecret_file = \"{path}\"\n",
             above.addr()
         ),
     );

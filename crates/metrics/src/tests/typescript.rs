@@ -7,9 +7,10 @@ use ts_rs::{Config, TS};
 
 use crate::{
     Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts,
-    Disk, Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine, Memory, Namespace,
-    ObjectRow, Objects, Origin, Outcome, Purge, Remote, RemotePages, RemoteServer, Results, Site,
-    Snapshot, Spans, Statuses, Timeouts, TopKeys, TopUrls, histogram::HistogramJson,
+    Disk, Family, FamilyAsked, FamilyPeer, Histogram, HotKey, HotUrl, Http, Latencies, LogFigures,
+    LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge, Remote, RemotePages,
+    RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys, TopUrls,
+    histogram::HistogramJson,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/src/admin/web/src/types.ts");
@@ -41,7 +42,7 @@ fn generated() -> String {
     );
     declare!(
         out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Origin, Objects,
-        Remote, RemoteServer, RemotePages
+        Remote, RemoteServer, RemotePages, Family, FamilyPeer, FamilyAsked
     );
     declare!(
         out: Advice, Conditions, Disk, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey,

@@ -38,6 +38,8 @@ export type Snapshot = {
     disk: Disk | null,
     /** The remote tier. */
     remote: Remote | null,
+    /** The family of caches; null: there is none. */
+    family: Family | null,
     /** How late workers handle a timer: the waiting time of all ready work. */
     loop_delay: Histogram,
     /** States of the whole process. */
@@ -447,6 +449,60 @@ export type RemotePages = {
     stores: number,
     /** Not sent, because too many waited. */
     dropped: number,
+};
+
+/** A family of caches. */
+export type Family = {
+    /** Peers that are asked before the origin. */
+    peers: Array<FamilyPeer>,
+    /** Protocols by which others ask. */
+    asked: Array<FamilyAsked>,
+};
+
+/** A peer. */
+export type FamilyPeer = {
+    /** Its name. */
+    name: string,
+    /** `parent` or `sibling`. */
+    role: string,
+    /** The time of answers to queries. */
+    latency: Histogram,
+    /** 1: it is waited for and asked; 0: it does not answer. */
+    up: number,
+    /** Queries sent to the peer (ICP, HTCP). */
+    queries: number,
+    /** Answers that the peer has the page. */
+    hits: number,
+    /** Answers that the peer does not have the page. */
+    misses: number,
+    /** Queries that were waited for without an answer. */
+    unanswered: number,
+    /** Answers that the peer does not want to be asked. */
+    refusals: number,
+    /** Requests sent to the peer by HTTP. */
+    fetches: number,
+    /** Requests that the peer should have had an answer for, and had none (504). */
+    false_hits: number,
+    /** Requests that the peer failed to answer. */
+    failures: number,
+    /** Purges sent to the peer (HTCP CLR). */
+    clears: number,
+};
+
+/** A protocol by which others ask. */
+export type FamilyAsked = {
+    /** `icp` or `htcp`. */
+    name: string,
+    /** Queries of other caches. */
+    queries: number,
+    /** Queries answered with a hit. */
+    hits: number,
+    /** Purges received by CLR and carried out. */
+    clears: number,
+    /** Messages of those who may not send them, or with a wrong signature. */
+    denied: number,
+    /** Datagrams that are no messages of the protocol, or of a kind that is not served. */
+    invalid: number,
 };
 
 /** One cause of misses of one site, of the last minutes. */
