@@ -41,7 +41,7 @@ fn generated() -> String {
     );
     declare!(
         out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Origin, Objects,
-        Remote, RemoteServer, RemotePages
+        Queue, Queues, Remote, RemoteServer, RemotePages
     );
     declare!(
         out: Advice, Conditions, Disk, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey,
