@@ -129,8 +129,8 @@ const GROUPS: &[Group] = &[
     },
     Group {
         heading: "Queues",
-        about: "The queue face; present only if configured. `queue` is the name of one of the \
-                hundred queues with the most items that wait.",
+        about: "Present only if configured; `queue` is one of the hundred queues with the most items \
+                that wait.",
         own: queues::QUEUES,
         rows: &[Queues::METRICS, Queue::METRICS],
     },

@@ -81,7 +81,7 @@ fn sync(values: &Values, report: &mut Report) -> Option<QueueSync> {
 /// The rules in a table; those it does not name are `default`'s.
 fn limits(values: &Values, default: &Limits, report: &mut Report) -> Option<Limits> {
     let mut limits = default.clone();
-    let is_first = !values.section.option("name").is_some();
+    let is_first = values.section.option("name").is_none();
     let has = |name: &str| is_first || values.is_set(name);
     let time = |name: &str| values.get::<Duration>(name).map(|time| time.as_millis() as u64);
     if has("max_items") {

@@ -42,7 +42,7 @@ fn generated() -> String {
     );
     declare!(
         out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Origin, Objects,
-        Remote, RemoteServer, RemotePages, Family, FamilyPeer, FamilyAsked
+        Queue, Queues, Remote, RemoteServer, RemotePages, Family, FamilyPeer, FamilyAsked
     );
     declare!(
         out: Advice, Conditions, Disk, LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey,

@@ -34,6 +34,8 @@ export type Snapshot = {
     memcached: Objects | null,
     /** The Redis face. */
     redis: Objects | null,
+    /** The queue face. */
+    queues: Queues | null,
     /** The disk tier. */
     disk: Disk | null,
     /** The remote tier. */
@@ -389,6 +391,64 @@ export type Objects = {
     tls_resumed: number,
     /** Connections that ended before their TLS handshake was done. */
     tls_failures: number,
+    /** Bytes received from clients. */
+    bytes_in: number,
+    /** Bytes sent to clients. */
+    bytes_out: number,
+};
+
+/** One queue. */
+export type Queue = {
+    /** Its name. */
+    name: string,
+    /** Items that wait. */
+    items: number,
+    /** Bytes of items that wait. */
+    bytes: number,
+    /** Items that clients have opened. */
+    open: number,
+    /** Milliseconds that the item read last had waited; 0 once the queue is empty. */
+    age_ms: number,
+    /** Items added. */
+    added: number,
+    /** Items taken or opened. */
+    taken: number,
+    /** Items refused, since the queue was full. */
+    refused: number,
+    /** Items discarded to make room for new ones. */
+    discarded: number,
+    /** Items that expired before they were read. */
+    expired: number,
+    /** Open reads that were aborted, by `/abort` or by a client that left. */
+    aborted: number,
+    /** Items that were aborted too often. */
+    failed: number,
+    /** Items whose bytes on disk were damaged. */
+    damaged: number,
+    /** Bytes of its journal. */
+    journal: number,
+};
+
+/** The queue face. */
+export type Queues = {
+    /** Connections of clients. */
+    connections: Connections,
+    /** The queues with the most items that wait, at most a hundred. */
+    largest: Array<Queue>,
+    /** Queues, children included. */
+    count: number,
+    /** Items that wait, over all queues. */
+    items: number,
+    /** Bytes of items that wait, over all queues. */
+    bytes: number,
+    /** Memory of items, beside `memory`. */
+    memory: number,
+    /** Bytes of all journals. */
+    journal: number,
+    /** Readers that wait for an item. */
+    waiting: number,
+    /** Times that a journal was not written, or not had on the device. */
+    failures: number,
     /** Bytes received from clients. */
     bytes_in: number,
     /** Bytes sent to clients. */
