@@ -66,8 +66,8 @@ pub(crate) fn watchdog() -> Option<Duration> {
 }
 
 /// Takes the sockets that were handed over. One whose name is that of a face (`http`, `https`,
-/// `memcached`, `redis`, `queue`, `admin`) replaces the configured addresses of this face; another is used
-/// if its address is configured.
+/// `memcached`, `redis`, `queue`, `admin`) replaces the configured addresses of this face; another
+/// is used if its address is configured.
 pub(crate) fn inherit() -> (Inherited, Named) {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');

@@ -259,7 +259,7 @@ fn get(mut words: Words<'_>) -> Command<'_> {
 fn set(mut words: Words<'_>) -> Command<'_> {
     let mut next = || words.next().unwrap_or_default();
     let (queue, flags, expiry, len, last) = (next(), next(), next(), next(), next());
-    // What follows is data that nobody can tell from commands.
+    // Nobody can tell the data behind it from commands.
     let Some(len) = line::unsigned(len).filter(|len| *len <= i32::MAX as u64) else {
         return Command::Refused(Refused { answer: BAD_FORMAT, swallow: 0, close: true });
     };

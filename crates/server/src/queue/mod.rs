@@ -212,3 +212,14 @@ impl Face {
         Session::new(self.clone(), client)
     }
 }
+
+/// Disconnects all clients if the owner fails: nobody would answer them.
+struct Guard(Arc<Shared>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.clients.list().iter().for_each(|client| client.kill());
+        }
+    }
+}

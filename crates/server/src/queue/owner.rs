@@ -131,7 +131,7 @@ impl Owner {
 
     /// Runs until it is told to end.
     pub(super) fn run(mut self) {
-        let _guard = Guard(self.shared.clone());
+        let _guard = super::Guard(self.shared.clone());
         let mut ends = false;
         while !ends {
             let message = match self.inbox.recv_timeout(self.patience()) {
@@ -266,7 +266,7 @@ impl Owner {
             }
             Ask::FlushExpired(name) => {
                 let flushed = queues.flush_expired(&name, now);
-                self.answer(seat, number(flushed), true);
+                self.answer(seat, Answer::number(flushed), true);
             }
             Ask::FlushAll => {
                 queues.names().iter().for_each(|name| queues.flush(name));
@@ -275,7 +275,7 @@ impl Owner {
             Ask::FlushAllExpired => {
                 let names = queues.names();
                 let flushed = names.iter().map(|name| queues.flush_expired(name, now)).sum();
-                self.answer(seat, number(flushed), true);
+                self.answer(seat, Answer::number(flushed), true);
             }
             Ask::Stats => {
                 let text = stats::stats(self, now);
@@ -486,23 +486,5 @@ impl Owner {
     /// The queues, while they are open.
     pub(super) fn queues(&self) -> Option<&Queues> {
         self.queues.as_ref()
-    }
-}
-
-/// Disconnects all clients if the owner fails: nobody would answer them.
-struct Guard(Arc<Shared>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.clients.list().iter().for_each(|client| client.kill());
-        }
-    }
-}
-
-fn number(number: io::Result<u64>) -> Answer {
-    match number {
-        Ok(number) => Answer::Text(format!("{number}\r\n").into_bytes().into()),
-        Err(error) => Answer::failed(&error),
     }
 }

@@ -85,6 +85,14 @@ impl Answer {
         Answer::Text(Cow::Borrowed(text))
     }
 
+    /// The number of discarded items.
+    pub(super) fn number(number: io::Result<u64>) -> Answer {
+        match number {
+            Ok(number) => Answer::Text(format!("{number}\r\n").into_bytes().into()),
+            Err(error) => Answer::failed(&error),
+        }
+    }
+
     /// What the system says about the files of a queue.
     pub(super) fn failed(error: &io::Error) -> Answer {
         Answer::Text(Cow::Owned(format!("SERVER_ERROR {error}\r\n").into_bytes()))
