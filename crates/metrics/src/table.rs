@@ -148,8 +148,8 @@ const GROUPS: &[Group] = &[
     },
     Group {
         heading: "Families of caches",
-        about: "Peers that are asked before the origin (`peer` is the name), and protocols by \
-                which others ask (`protocol` is `icp` or `htcp`); present only if configured.",
+        about: "Other caches: `peer` is the name of one that is asked, `protocol` is `icp` or \
+                `htcp`.",
         own: family::FAMILY,
         rows: &[FamilyPeer::METRICS, FamilyAsked::METRICS],
     },
