@@ -192,12 +192,6 @@ fn about_others(section: Section) -> &'static str {
              [remote.md](remote.md) describes how to set them up, and the effects of a failure. \
              `remote = false` in a `[[site]]` excludes its pages."
         }
-        Section::Queue => {
-            "Durable queues over Kestrel's protocol; [queues.md](queues.md) describes commands \
-             and promises. The rules from `max_items` on are those of queues that are not in \
-             `[[queue.named]]`."
-        }
-        Section::QueueNamed => "Rules of one queue, and of its children.",
         Section::Health => {
             "`health = \"/ping\"`, or `health = { path = \"/ping\", interval = \"1s\" }`: every server of \
              the origin is asked, by one thread for all."
@@ -248,12 +242,18 @@ fn about_others(section: Section) -> &'static str {
             "`limits = { nofile = 1024, memory = \"2GiB\" }`: the soft and the hard limit of each \
              process, as setrlimit(2) has them."
         }
-        other => about_other_caches(other),
+        other => about_the_rest(other),
     }
 }
 
-fn about_other_caches(section: Section) -> &'static str {
+fn about_the_rest(section: Section) -> &'static str {
     match section {
+        Section::Queue => {
+            "Durable queues over Kestrel's protocol; [queues.md](queues.md) describes commands \
+             and promises. The rules from `max_items` on are those of queues that are not in \
+             `[[queue.named]]`."
+        }
+        Section::QueueNamed => "Rules of one queue, and of its children.",
         Section::Peer => {
             "Other caches that are asked on a miss, before the origin: [family.md](family.md)."
         }

@@ -18,6 +18,7 @@ mod cli;
 mod config;
 mod control;
 mod demo;
+mod descriptors;
 mod disk;
 mod docs;
 mod exit;

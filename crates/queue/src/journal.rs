@@ -211,7 +211,7 @@ impl Journal {
         self.failed && self.buffer.len() > KEPT
     }
 
-    /// What is to be done for these bytes to be on the device. `sync`: also of the last segment.
+    /// The step that brings these bytes to the device. `sync`: also of the last segment.
     pub(crate) fn take_work(&mut self, sync: bool, into: &mut Work) {
         let removes = !self.pending.remove.is_empty();
         // A segment is removed when others say why it is not needed.

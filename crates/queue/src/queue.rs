@@ -49,7 +49,7 @@ pub(crate) struct Unread {
     pub(crate) from: u64,
 }
 
-/// What the start found about items that were not read since.
+/// The finds of the start about items that were not read since.
 #[derive(Debug)]
 pub(crate) struct Replayed {
     pub(crate) removed: Ranges,

@@ -43,7 +43,7 @@ pub struct Queues {
     changed: BTreeSet<Name>,
     /// Queues whose files may not be on the device.
     unsynced: BTreeSet<Name>,
-    /// What has no queue any more.
+    /// Files without a queue.
     pending: Work,
     deleted: u64,
     /// Held as long as the queues are open.
@@ -414,7 +414,7 @@ impl Queues {
         work
     }
 
-    /// What is to be done now and then: expired items go, sparse segments are packed. Returns
+    /// The work of now and then: expired items go, sparse segments are packed. Returns
     /// whether there is more to do at once.
     pub fn maintain(&mut self, now: u64) -> bool {
         let mut more = false;

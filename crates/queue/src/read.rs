@@ -167,7 +167,7 @@ impl Queue {
         }
         self.unread.at = Place { offset: at.offset + used as u64, ..at };
         if used == 0 {
-            // What is left of this segment is damaged.
+            // The rest of this segment is damaged.
             self.unread.at = Place { segment: at.segment + 1, offset: 0 };
         }
         self.trim();

@@ -287,7 +287,7 @@ fn natives_on_megabytes_are_left_in_the_middle() {
     }
 }
 
-/// What these functions do and say is what Lua's own did, with the place of an error.
+/// The effects and words of these functions are what Lua's own did, with the place of an error.
 #[test]
 fn natives_for_tables_are_those_of_lua() {
     let mut machine = machine();

@@ -177,12 +177,7 @@ async fn serve(start: Start) -> io::Result<()> {
         faces.listen_all(FaceName::MemcachedTls, start.tls_listeners, &conns)?;
     }
     if let Some(start) = redis {
-        let face = redis::Face::new(&start.shared, number);
-        spawn_local(face.clone().tell_removed());
-        let tls = settings.redis.as_ref().and_then(|face| face.tls.as_ref());
-        faces.redis = Some(Faces::open(face, &conns, tls));
-        faces.listen_all(FaceName::Redis, start.listeners, &conns)?;
-        faces.listen_all(FaceName::RedisTls, start.tls_listeners, &conns)?;
+        faces.open_redis(start, number, &conns, &settings)?;
     }
     faces.open_udp(udp, conns.clock)?;
     if let Some(start) = queue {
@@ -416,6 +411,21 @@ impl Faces {
         let acceptor = FaceAcceptor::new(face, conns.clone());
         acceptor.reload(tls);
         acceptor
+    }
+
+    fn open_redis(
+        &mut self,
+        start: StartFace<redis::Shared>,
+        number: usize,
+        conns: &Rc<Conns>,
+        settings: &Settings,
+    ) -> io::Result<()> {
+        let face = redis::Face::new(&start.shared, number);
+        spawn_local(face.clone().tell_removed());
+        let tls = settings.redis.as_ref().and_then(|face| face.tls.as_ref());
+        self.redis = Some(Faces::open(face, conns, tls));
+        self.listen_all(FaceName::Redis, start.listeners, conns)?;
+        self.listen_all(FaceName::RedisTls, start.tls_listeners, conns)
     }
 
     fn open_udp(&mut self, sockets: Vec<(FaceName, UdpSocket)>, clock: Clock) -> io::Result<()> {

@@ -129,7 +129,7 @@ fn a_softly_purged_page_is_used_for_its_window_alone() {
     let fields = ["Cache-Control: max-age=600, stale-while-revalidate=3, stale-if-error=0"];
     let origin = Origin::start(move |seen, reply| {
         match seen.number {
-            1 => reply.ok(&fields, "page"),
+            0 => reply.ok(&fields, "page"),
             _ => reply.answer(503, &[], ""),
         };
     });

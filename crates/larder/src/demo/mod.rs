@@ -44,7 +44,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
     let loaded = config::parse(None, &text, &Flags::default());
     let mut settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
     settings.control = None;
-    serve::raise_descriptors(&settings);
+    crate::descriptors::raise(&settings);
     let (signals, server) = serve::start(settings, |_| ()).map_err(|error| error.to_string())?;
     let front = server.local_addrs().first().copied().unwrap_or(front);
     origin.purge_at(front);

@@ -49,6 +49,10 @@ fn full() -> Snapshot {
             ..crate::Queues::default()
         }),
         disk: Some(Disk::default()),
+        family: Some(crate::Family {
+            peers: vec![crate::FamilyPeer { name: "squid".to_owned(), ..Default::default() }],
+            asked: vec![crate::FamilyAsked { name: "icp".to_owned(), ..Default::default() }],
+        }),
         remote: Some(Remote { servers: vec![server], events: one("leases"), ..Remote::default() }),
         compression: Some(crate::Compression::default()),
         certificates: vec![Certificate { name: "a.example".to_owned(), ..Certificate::default() }],

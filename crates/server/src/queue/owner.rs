@@ -382,7 +382,7 @@ impl Owner {
         }
     }
 
-    /// What is done once a second: expired items go, journals are packed, figures are published.
+    /// The work of each second: expired items go, journals are packed, figures are published.
     fn tick(&mut self, now: Ms) {
         if now < self.tick {
             return;

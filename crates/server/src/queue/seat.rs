@@ -1,4 +1,4 @@
-//! What sessions ask the owner, and what it answers.
+//! Questions of sessions to the owner, and its answers.
 
 use std::{
     borrow::Cow,
@@ -93,7 +93,7 @@ impl Answer {
         }
     }
 
-    /// What the system says about the files of a queue.
+    /// The words of the system about the files of a queue.
     pub(super) fn failed(error: &io::Error) -> Answer {
         Answer::Text(Cow::Owned(format!("SERVER_ERROR {error}\r\n").into_bytes()))
     }

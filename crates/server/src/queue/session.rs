@@ -50,7 +50,7 @@ struct Incoming {
     held: Held,
 }
 
-/// What the owner was asked.
+/// The question to the owner.
 enum Wait {
     /// A command whose answer is a line.
     Line { noreply: bool },
@@ -75,7 +75,7 @@ struct Sending {
     read: Read,
     name: Name,
     at: usize,
-    /// What follows.
+    /// The next step.
     then: Option<Wait>,
 }
 

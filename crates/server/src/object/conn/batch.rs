@@ -197,7 +197,8 @@ impl<S: Session> Conn<S> {
         // A client that leaves is noticed, unless what it sent before fills the buffer.
         let reads = !owes && self.buffers.as_ref().is_some_and(|b| b.buf.len() - b.at < WINDOW);
         let woken = poll_fn(|cx| {
-            let woken = client.take_call() || client.has_mail() || client.is_killed();
+            let stops = !owes && self.tracked.conns.draining(Group::Objects);
+            let woken = stops || client.take_call() || client.has_mail() || client.is_killed();
             if woken || (reads && stream.poll_read_ready(cx).is_ready()) {
                 Poll::Ready(Ok(()))
             } else {
