@@ -22,12 +22,15 @@ impl Random {
     }
 }
 
+/// An item and its number.
+type Item = (Bytes, u64);
+
 /// Items by their order; the opened ones by client.
 #[derive(Clone, Debug, Default)]
 struct Model {
     next: u64,
     waiting: BTreeMap<u64, (Bytes, u64)>,
-    open: BTreeMap<u64, VecDeque<(u64, (Bytes, u64))>>,
+    open: BTreeMap<u64, VecDeque<(u64, Item)>>,
 }
 
 impl Model {

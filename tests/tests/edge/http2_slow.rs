@@ -60,7 +60,7 @@ fn heads_that_do_not_end_in_time_end_their_connection() {
     ];
     for (number, (what, bytes)) in cases.iter().enumerate() {
         let mut raw = Raw::connect(larder.addr());
-        raw.send(&[bytes.clone()]);
+        raw.send(std::slice::from_ref(bytes));
         let (goaways, _) = raw.ends();
         assert!(goaways.contains(&0), "{what}: {goaways:?}");
         assert_eq!(timeouts(&larder, "header"), number as u64 + 1, "{what}");

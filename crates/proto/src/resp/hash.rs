@@ -26,7 +26,7 @@ mod purge;
 
 use std::cmp::Ordering;
 
-pub use expiries::{is_due, key_expiry};
+pub use expiries::{Expiring, is_due, key_expiry};
 pub use merge::{Change, Expiry, Merged, Value, merge};
 pub use purge::purge;
 

@@ -1,6 +1,6 @@
 //! Hashes with fields that expire, by the time of the first of these. The sweep removes expired
 //! fields of hashes that nobody looks at, so that their memory is free and their events are sent
-//! soon. Whoever looks at a hash removes them anyway, so this table need not be complete: it
+//! soon. Each look at a hash removes them anyway, so this table need not be complete: it
 //! forgets those with the latest times when it is full, and is empty after a start.
 
 use std::{
@@ -21,10 +21,13 @@ const LONGEST: usize = 256;
 /// Hashes of one sweep, each of which is written anew: some milliseconds.
 const AT_ONCE: usize = 256;
 
+/// The time of a hash's first expiry, its database, its key.
+type Due = (Ms, u8, Box<[u8]>);
+
 /// The table. One per process.
 #[derive(Default)]
 pub(crate) struct DueFields {
-    keys: Mutex<BTreeSet<(Ms, u8, Box<[u8]>)>>,
+    keys: Mutex<BTreeSet<Due>>,
     /// Fields removed since the start because they had expired.
     expired: AtomicU64,
 }

@@ -36,6 +36,9 @@ pub fn is_due(bytes: &[u8], now: u64) -> bool {
     expires(bytes) && word(bytes, HEAD + 8).is_some_and(|soonest| soonest <= now)
 }
 
+/// A field's value, and when it expires, in milliseconds since the UNIX epoch.
+pub type Expiring<'a> = (&'a [u8], Option<u64>);
+
 impl<'a> Hash<'a> {
     /// Number of fields that expire.
     pub fn expiring(&self) -> usize {
@@ -56,7 +59,7 @@ impl<'a> Hash<'a> {
     ///
     /// # Errors
     /// The record is damaged.
-    pub fn get_expiring(&self, field: &[u8]) -> Result<Option<(&'a [u8], Option<u64>)>, Damaged> {
+    pub fn get_expiring(&self, field: &[u8]) -> Result<Option<Expiring<'a>>, Damaged> {
         Ok(self.find(field)?.map(|(at, value)| (value, self.expiry_at(at))))
     }
 
