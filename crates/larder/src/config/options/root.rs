@@ -1,6 +1,6 @@
 //! Options outside of all tables.
 
-use super::{Kind, MIB, Opt, TIB, opt};
+use super::{Kind, MIB, Opt, SECOND, Section, TIB, YEAR, opt};
 
 pub(super) const ROOT: &[Opt] = &[
     opt(
