@@ -104,7 +104,7 @@ fn a_file_is_one_version_of_a_page() {
     assert_eq!(&first[..], bytes(1000, 0));
     *PAGE.lock().unwrap() = (7, "\"two\"");
     wait_until("the new version", || fs::read(&name).is_ok_and(|read| read == bytes(1_000_000, 7)));
-    // What the kernel has of the old one stays; the rest is not taken from the new one.
+    // The pages of the old one in the kernel stay; the rest is not taken from the new one.
     old.read_exact_at(&mut first, 0).unwrap();
     assert_eq!(&first[..], bytes(1000, 0));
     let rest = old.read_exact_at(&mut first, 900_000).unwrap_err();

@@ -44,7 +44,7 @@ fn fields_get_and_lose_expiries_as_in_redis() {
             ("TTL h", "-1"),
             ("HPERSIST h FIELDS 3 a x d", "[1 -2 1]"),
             ("HPERSIST h FIELDS 1 a", "[-1]"),
-            // What keeps an expiry, and what does not.
+            // Commands that keep an expiry, and such as do not.
             ("HINCRBY h b 5", "7"),
             ("HINCRBYFLOAT h c 0.5", "3.5"),
             ("HPEXPIRETIME h FIELDS 2 b c", "[4102444800001 4102444800001]"),

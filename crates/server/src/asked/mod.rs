@@ -1,5 +1,5 @@
-//! What other caches ask here by UDP: whether a page is stored ([`icp`], [`htcp`]), and that it is
-//! forgotten (CLR of HTCP).
+//! Queries and purges of other caches, by UDP: whether a page is stored ([`icp`], [`htcp`]), and
+//! that it is forgotten (CLR of HTCP).
 //!
 //! One worker serves each address: a query costs about as much as a hit without its body. A
 //! datagram is answered before the next is taken, so that nothing is kept for senders whose

@@ -1,7 +1,7 @@
 //! Families of caches: peers that are asked before the origin.
 //!
 //! A [`Link`] is one peer as one worker sees it: its connections ([`Group`], as those of origins)
-//! and the socket for queries ([`line`]). What is known of a peer is shared by all workers
+//! and the socket for queries ([`line`]). The state of a peer is shared by all workers
 //! ([`PeerState`]). The choice among peers is made by a fetch (`fetch::peers`); those who ask here
 //! are answered by `asked`.
 

@@ -1,4 +1,4 @@
-//! What is known of a peer: whether it answers, and its figures.
+//! The state of a peer: whether it answers, and its figures.
 
 use std::{
     net::UdpSocket,
