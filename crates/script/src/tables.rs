@@ -3,6 +3,8 @@
 //! They are Rust functions because these keep the place of an error where they are called as
 //! `return table.concat(...)`.
 
+use std::io::Write as _;
+
 use mlua::{Function, Lua, LuaString, Scope, Value};
 
 use crate::{
@@ -14,7 +16,11 @@ use crate::{
 /// which the hook interrupts.
 const MOVED: i64 = 32;
 /// Work of an item, as bytes of text ([`Pause::work`]).
-const ITEM: usize = 64;
+const ITEM: usize = 512;
+/// Work of a number that Lua writes.
+const NUMBER: usize = 8 * ITEM;
+/// Whole numbers below this are written by their digits alone: Lua writes with `%.14g`.
+const PLAIN: u64 = 100_000_000_000_000;
 
 /// Moves items up or down by one place: raw, if the table has methods of its own.
 const MOVERS: &str = "
@@ -69,7 +75,12 @@ fn concat(lua: &Lua, call: &Call, pause: &Pause<'_>) -> Outcome<LuaString> {
         let len = out.len();
         match table.raw_get::<Value>(at)? {
             Value::String(text) => out.extend_from_slice(&text.as_bytes()),
+            Value::Integer(number) if number.unsigned_abs() < PLAIN => {
+                // A vector takes all bytes.
+                let _ = write!(out, "{number}");
+            }
             number @ (Value::Integer(_) | Value::Number(_)) => {
+                pause.work(NUMBER)?;
                 if let Some(text) = lua.coerce_string(number)? {
                     out.extend_from_slice(&text.as_bytes());
                 }

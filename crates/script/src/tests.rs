@@ -294,6 +294,11 @@ fn natives_for_tables_are_those_of_lua() {
     for (text, reply) in [
         ("return table.concat({1, 'a', 2.5}, ', ')", "$9\r\n1, a, 2.5\r\n"),
         ("return table.concat({1, 2, 3, 4}, '', 2, 3)", "$2\r\n23\r\n"),
+        (
+            "for _, n in ipairs({0, -5, 99999999999999, 1e14, -1e15, 0.1, 2^53, 1/0}) do \
+             assert(table.concat({n}) == tostring(n)) end return 1",
+            ":1\r\n",
+        ),
         ("return table.concat({}) .. table.concat({1}, 'x', 2)", "$0\r\n\r\n"),
         (
             "local t, i = {}, table.insert i(t, 'a') i(t, 1, 'b') i(t, 2, 'c') return t",
