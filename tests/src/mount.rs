@@ -1,14 +1,13 @@
 //! `larder mount` as a child process, with its source and its mount point.
 
 use crate::larder::binary;
+use crate::printed::Printed;
 use crate::scratch::Scratch;
 use crate::wait::{PATIENCE, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Printed when it is mounted.
@@ -17,7 +16,7 @@ const MOUNTED: &str = " is mounted at ";
 /// A running `larder mount`. Ended and unmounted when dropped.
 pub struct Mount {
     child: Child,
-    stderr: Arc<Mutex<String>>,
+    stderr: Printed,
     target: PathBuf,
     _place: Scratch,
 }
@@ -44,6 +43,7 @@ impl Mount {
 
     #[track_caller]
     fn at(source: &str, place: Scratch, target: PathBuf, args: &[&str]) -> Mount {
+        let (stderr, printed) = Printed::new(&place);
         let mut child = Command::new(binary())
             .arg("mount")
             .arg(source)
@@ -51,19 +51,12 @@ impl Mount {
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(printed)
             .spawn()
             .unwrap();
-        let stderr = Arc::new(Mutex::new(String::new()));
-        let (lines, pipe) = (stderr.clone(), BufReader::new(child.stderr.take().unwrap()));
-        std::thread::spawn(move || {
-            for line in pipe.lines().map_while(Result::ok) {
-                lines.lock().unwrap().push_str(&format!("{line}\n"));
-            }
-        });
         let started = Instant::now();
-        while !stderr.lock().unwrap().contains(MOUNTED) {
-            let said = stderr.lock().unwrap().clone();
+        while !stderr.text().contains(MOUNTED) {
+            let said = stderr.text();
             let exited = child.try_wait().unwrap();
             assert!(exited.is_none(), "larder mount ended ({exited:?}):\n{said}");
             assert!(started.elapsed() < PATIENCE, "larder mount does not mount:\n{said}");
@@ -84,7 +77,7 @@ impl Mount {
 
     /// Printed so far.
     pub fn stderr(&self) -> String {
-        self.stderr.lock().unwrap().clone()
+        self.stderr.text()
     }
 
     /// Sends a signal.
