@@ -2,12 +2,15 @@
 //! taken one by one are the words of its line.
 #![no_main]
 
+mod pieces;
+
 use larder_proto::memcache::{
     Command, Decoded, MAX_KEY, MAX_LINE, decode,
     line::Words,
     text::{Key, Keys},
 };
 use libfuzzer_sys::fuzz_target;
+use pieces::Read;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, stream)) = input.split_first() else { return };
@@ -18,25 +21,14 @@ fuzz_target!(|input: &[u8]| {
     keys(stream, usize::from(step).max(1));
 });
 
-/// What is read of a stream that arrives in pieces of `step` bytes.
 fn commands(stream: &[u8], step: usize) -> Vec<String> {
-    let (mut start, mut end, mut read) = (0, step.min(stream.len()), Vec::new());
-    loop {
-        match decode(&stream[start..end]) {
-            Decoded::Command(command, used) => {
-                assert!(used > 0 && used <= end - start);
-                assert_eq!(stream[start + used - 1], b'\n');
-                read.push(format!("{command:?}"));
-                start = (start + used).saturating_add(block(&command)).min(stream.len());
-                end = end.max(start);
-            }
-            Decoded::Partial if end == stream.len() => return read,
-            Decoded::Partial => end = (end + step).min(stream.len()),
-            Decoded::Keys(..) | Decoded::TooLong => {
-                panic!("{} bytes are not too long", end - start)
-            }
+    pieces::commands(stream, step, |bytes| match decode(bytes) {
+        Decoded::Command(command, line) => {
+            Some(Read { command: format!("{command:?}"), line, block: block(&command) })
         }
-    }
+        Decoded::Partial => None,
+        Decoded::Keys(..) | Decoded::TooLong => panic!("{} bytes are not too long", bytes.len()),
+    })
 }
 
 /// Bytes behind the line that belong to the command.
