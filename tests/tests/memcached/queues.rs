@@ -113,8 +113,9 @@ fn opened_items_are_closed_aborted_or_come_back() {
     one.expect("get q/t=10/open\r\n", &value("q", "2"));
     two.expect("get q/peek\r\n", &value("q", "3"));
     assert_eq!(stat(&mut two, "q", "open_transactions"), 1);
-    drop(one);
+    // The second opens its item first: the one that comes back goes to the front.
     two.expect("get q/t=20000/open\r\n", &value("q", "3"));
+    drop(one);
     wait_until("the item of the reader that left", || stat(&mut two, "q", "items") == 1);
     // A second open read, and a plain one beside an open read, end the connection.
     two.send("get q/open\r\n");
