@@ -11,7 +11,7 @@
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
 //! | `acl/` | users and their rights |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
-//! | `job.rs` | commands in steps |
+//! | `job.rs`, `freed.rs` | commands in steps, and what they leave |
 //! | `script/` | Lua scripts |
 //! | `hub.rs`, `subscribers.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | messages between clients |
 //! | `untold.rs` | messages in delivery, in the steps after a command |
@@ -33,6 +33,7 @@ mod due_fields;
 mod extra;
 mod face;
 mod figures;
+mod freed;
 mod hub;
 mod job;
 mod known;

@@ -34,13 +34,14 @@ pub(super) fn srem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn change(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, adds: bool) {
     ctx.steps(args, again, (2, 0, adds), |ctx, args, (at, changed, adds)| {
         let key = args.get(1);
-        let some = portion(args, *at, ITEMS);
+        let mut some = args.len() - *at;
         let done = ctx.retry(|ctx| {
             let mut set = match ctx.open(key, Kind::Set)? {
                 Some(set) => set,
                 None if *adds => ctx.new_coll(key, Kind::Set, None),
                 None => return Ok(Some((0, false))),
             };
+            some = portion(args, *at, set.changes_in_a_step());
             let mut more = 0;
             for member in args.from(*at).take(some) {
                 let done = if *adds { set.add(member)? } else { set.remove(member)? };
@@ -208,7 +209,7 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             if *left == 0 {
                 return Ok(true);
             }
-            let (popped, is_gone) = match take(ctx, args.get(1), (*left).min(ITEMS as u64)) {
+            let (popped, is_gone) = match take(ctx, args.get(1), *left) {
                 Ok((popped, is_gone)) if !popped.is_empty() => (popped, is_gone),
                 // Members that were taken are the answer, fewer than there should be.
                 _ if *left < *all => {
@@ -231,11 +232,12 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// Takes random members: some, and not more than `most`. True: it has no others.
+/// Takes random members: as many as one step changes, and not more than `most`. True: it has no others.
 fn take(ctx: &mut Ctx<'_>, key: &[u8], most: u64) -> Outcome<(Vec<Vec<u8>>, bool)> {
     ctx.retry(|ctx| {
         let (mut popped, mut bytes) = (Vec::new(), 0);
         let Some(mut set) = ctx.open(key, Kind::Set)? else { return Ok(Some((popped, false))) };
+        let most = most.min(set.changes_in_a_step() as u64);
         while (popped.len() as u64) < most
             && bytes < BYTES
             && set.len() > 0

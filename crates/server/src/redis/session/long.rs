@@ -4,6 +4,7 @@ use larder_proto::resp::{Rest, Step, TooMuch, table};
 
 use super::{
     super::{
+        freed::free_elsewhere,
         muted::{drop_answers, target},
         state::gate,
     },
@@ -147,7 +148,11 @@ impl Session {
     /// Frees a long command. The positions of a million arguments take 8 MB: an idle connection
     /// keeps none of it.
     pub(super) fn forget_large(&mut self) {
-        (self.long, self.decoder) = (None, None);
+        let long = self.long.take();
+        if collected(&long).len() >= IN_PLACE {
+            free_elsewhere(long);
+        }
+        self.decoder = None;
     }
 
     /// Refuses the current command, of which `used` bytes of the input are examined or collected.

@@ -89,6 +89,9 @@ impl Coll<'_> {
         let fill = if side == Side::Left { Fill::Last } else { Fill::First };
         let before = if self.len() == 0 { 0 } else { found.count };
         self.head.count += count;
+        if before == 0 {
+            return self.replace(Tree::Main, found, pushed, count, fill);
+        }
         if Self::is_full(&found) {
             return self.put_beside(found, side, (pushed, count), fill);
         }

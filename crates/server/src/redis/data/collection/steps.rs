@@ -12,18 +12,29 @@ use larder_proto::resp::{
 
 use super::super::super::{
     ctx::Ctx,
+    freed::free_elsewhere,
     job::{Job, Progress},
 };
 use super::super::Run;
 use super::super::errors::{Outcome, Refused};
+use super::Coll;
 use crate::clock::Ms;
 
 /// Items between two checks of the clock, and their bytes: at least one item is taken.
 pub(in super::super) const ITEMS: usize = 64;
+/// The same for changes of a tree, each of which may write blocks of its own.
+const CHANGES: usize = 8;
 pub(in super::super) const BYTES: usize = 64 * 1024;
 
 /// Entries of a [`SlowMap`] that are freed at once.
 const FREED: usize = 4096;
+
+impl Coll<'_> {
+    /// Number of changes between two checks of the clock.
+    pub(in super::super) fn changes_in_a_step(&self) -> usize {
+        if self.is_packed() { ITEMS } else { CHANGES }
+    }
+}
 
 /// Number of arguments from a position on, `most` at most, that one step processes.
 pub(in super::super) fn portion(args: &Args<'_>, from: usize, most: usize) -> usize {
@@ -79,9 +90,7 @@ impl<K: Send, V: Send> DerefMut for SlowMap<K, V> {
 impl<K: Send + 'static, V: Send + 'static> Drop for SlowMap<K, V> {
     fn drop(&mut self) {
         if self.0.len() > FREED {
-            let map = std::mem::take(&mut self.0);
-            // Without a thread it is freed here.
-            let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop(map));
+            free_elsewhere(std::mem::take(&mut self.0));
         }
     }
 }
@@ -101,6 +110,10 @@ pub(in super::super) struct Steps<S> {
 impl<S> Job for Steps<S> {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         ctx.now = self.now;
+        if ctx.conn.stays {
+            // The first part of a long command counts, too.
+            ctx.is_over();
+        }
         loop {
             match (self.step)(ctx, args, &mut self.state) {
                 Ok(true) => return Progress::Done,

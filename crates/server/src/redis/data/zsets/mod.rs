@@ -151,14 +151,15 @@ fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, job: Adding) {
                 return Ok(false);
             }
         }
-        let some = portion(args, job.at, job.stride * ITEMS).next_multiple_of(job.stride);
-        let end = job.at + some;
+        let mut end = args.len();
         let done = ctx.retry(|ctx| {
             let mut set = match ctx.open(key, Kind::SortedSet)? {
                 Some(set) => set,
                 None if job.options.present => return Ok(Some((0, 0, None))),
                 None => ctx.new_coll(key, Kind::SortedSet, None),
             };
+            let some = portion(args, job.at, job.stride * set.changes_in_a_step());
+            end = job.at + some.next_multiple_of(job.stride);
             let (mut added, mut updated, mut last) = (0, 0, None);
             for at in (job.at..end).step_by(job.stride) {
                 let Some(given) = (job.score)(ctx, args, at)? else { continue };
@@ -221,11 +222,12 @@ impl Adding {
 pub(super) fn zrem(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.steps(args, zrem, (2, 0), |ctx, args, (at, removed)| {
         let key = args.get(1);
-        let some = portion(args, *at, ITEMS);
+        let mut some = args.len() - *at;
         let done = ctx.retry(|ctx| {
             let Some(mut set) = ctx.open(key, Kind::SortedSet)? else {
                 return Ok(Some((0, false)));
             };
+            some = portion(args, *at, set.changes_in_a_step());
             let mut more = 0;
             for member in args.from(*at).take(some) {
                 if let Some(score) = set.score(member)? {

@@ -6,7 +6,7 @@ use super::super::super::{
     ctx::{Class, Ctx},
     waiting::Waiter,
 };
-use super::super::collection::{BYTES, ITEMS};
+use super::super::collection::BYTES;
 use super::super::errors::{Outcome, Refused, SYNTAX, few_keys};
 use super::super::list_moves::{Wish, count_option, numbered};
 use super::super::{Run, timeout};
@@ -70,8 +70,7 @@ impl Ctx<'_> {
     fn pop_members(&mut self, args: &Args<'_>, again: Run, from: usize, popping: Popping) {
         self.steps_from(args, again, from, popping, |ctx, args, popping| {
             let key = args.get(popping.key);
-            let most = popping.left.min(ITEMS as u64);
-            let taken = ctx.take_members(key, popping.max, most);
+            let taken = ctx.take_members(key, popping.max, popping.left);
             let (members, left) = match taken.and_then(|taken| taken.ok_or(Refused::Lost)) {
                 Ok(taken) => taken,
                 // Members that were taken are the answer, fewer than there should be.
@@ -100,7 +99,7 @@ impl Ctx<'_> {
         });
     }
 
-    /// Takes members, and returns the number of those that stay. None: there is no sorted set.
+    /// Takes members, as many as one step changes, and returns the number of those that stay. None: there is no sorted set.
     fn take_members(
         &mut self,
         key: &[u8],
@@ -109,6 +108,7 @@ impl Ctx<'_> {
     ) -> Outcome<Option<(Vec<Member>, u64)>> {
         self.retry(|ctx| {
             let Some(mut set) = ctx.open(key, Kind::SortedSet)? else { return Ok(Some(None)) };
+            let most = most.min(set.changes_in_a_step() as u64);
             let mut members: Vec<Member> = Vec::new();
             let mut bytes = 0;
             while (members.len() as u64) < most && bytes < BYTES && set.len() > 0 {

@@ -380,7 +380,8 @@ fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, again: Run, by: By, event: &'stati
                     // All of it: the parts are freed in the background.
                     std::mem::take(&mut set.head.count)
                 } else {
-                    set.remove_ranked(*at, (*left).min(ITEMS as u64), &mut |_, _| {})?
+                    let most = (*left).min(set.changes_in_a_step() as u64);
+                    set.remove_ranked(*at, most, &mut |_, _| {})?
                 };
                 is_gone = set.len() == 0;
                 if set.commit(ctx)?.is_none() {
