@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use memchr::memmem::Finder;
+
 use super::{Damaged, Score, number, push_number, slice};
 
 /// Bytes of a score in an item.
@@ -83,6 +85,45 @@ fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
         return Err(Damaged);
     }
     Ok(Item { bytes, score, value, start, end })
+}
+
+/// Longest bytes that [`find`] searches with all that a processor compares at once.
+const SHORT: usize = 0x7f;
+/// Places in the middle of items that look like the item sought, after which all items are compared:
+/// members can be chosen to look so.
+const FALSE_PLACES: usize = 8;
+
+/// The first item with these bytes.
+///
+/// # Errors
+/// The run is damaged before it.
+pub fn find<'a>(shape: Shape, run: &'a [u8], bytes: &[u8]) -> Result<Option<Item<'a>>, Damaged> {
+    let mut at = 0;
+    if bytes.len() <= SHORT {
+        let mut sought = [0; SHORT + 1];
+        sought[0] = bytes.len() as u8;
+        sought[1..=bytes.len()].copy_from_slice(bytes);
+        let finder = Finder::new(&sought[..=bytes.len()]);
+        let mut from = 0;
+        for _ in 0..FALSE_PLACES {
+            let Some(place) = finder.find(&run[from..]) else { return Ok(None) };
+            let place = from + place;
+            while at < place {
+                at = item(shape, run, at)?.end;
+            }
+            if at == place {
+                return item(shape, run, at).map(Some);
+            }
+            from = place + 1;
+        }
+    }
+    for item in (Items { shape, run, at }) {
+        let item = item?;
+        if item.bytes == bytes {
+            return Ok(Some(item));
+        }
+    }
+    Ok(None)
 }
 
 /// Appends an item to a run.

@@ -21,7 +21,7 @@ mod node;
 mod score;
 
 pub use head::{Head, Kind, Root};
-pub use items::{Fill, Item, Items, Shape, divide, push_item, push_valued};
+pub use items::{Fill, Item, Items, Shape, divide, find, push_item, push_valued};
 pub use node::{Node, Place, push_child};
 pub use score::{Score, compare, parse_bound, parse_score, rank_above, rank_key, separator};
 

@@ -35,10 +35,32 @@ proptest! {
         }
     }
 
+    /// Few different bytes, so that the middle of an item often looks like another.
+    #[test]
+    fn an_item_is_found_where_it_is(
+        items in prop::collection::vec(prop::collection::vec(0u8..4, 0..6), 0..60),
+        sought in prop::collection::vec(0u8..4, 0..6),
+        long in 0usize..300,
+        shape in prop_oneof![Just(Shape::Bare), Just(Shape::Scored), Just(Shape::Valued)],
+    ) {
+        let mut run = Vec::new();
+        let mut push = |bytes: &[u8]| match shape {
+            Shape::Valued => push_valued(&mut run, bytes, &[2, 1, 1]),
+            _ => push_item(&mut run, shape, bytes, 1.0),
+        };
+        items.iter().for_each(|bytes| push(bytes));
+        push(&vec![7; long]);
+        for sought in [sought, vec![7; long], vec![8; long]] {
+            let wanted = Items::new(shape, &run).map(Result::unwrap).find(|i| i.bytes == sought);
+            prop_assert_eq!(find(shape, &run, &sought), Ok(wanted));
+        }
+    }
+
     #[test]
     fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for shape in [Shape::Bare, Shape::Scored, Shape::Valued] {
             let _ = Items::new(shape, &bytes).count();
+            let _ = find(shape, &bytes, &bytes[..bytes.len().min(3)]);
             let _ = divide(shape, &bytes, 64, Fill::First);
         }
         let _ = Node(&bytes).children().count();

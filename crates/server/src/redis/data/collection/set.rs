@@ -1,6 +1,6 @@
 //! Operations on sets.
 
-use larder_proto::resp::collection::{Fill, Items, Shape, push_item};
+use larder_proto::resp::collection::{Fill, Items, Shape, find, push_item};
 
 use super::super::errors::Outcome;
 use super::super::random::pick;
@@ -18,23 +18,15 @@ impl Coll<'_> {
             return Ok(false);
         }
         let found = self.locate(Tree::Main, At::Key(&self.key_of(member)))?;
-        let run = found.run.whole();
-        for item in Items::new(Shape::Bare, &run) {
-            if item?.bytes == member {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(find(Shape::Bare, &found.run.whole(), member)?.is_some())
     }
 
     /// Adds a member to the set. False: it was there.
     pub(in super::super) fn add(&mut self, member: &[u8]) -> Outcome<bool> {
         let found = self.locate(Tree::Main, At::Key(&self.key_of(member)))?;
         let run = found.run.whole();
-        for item in Items::new(Shape::Bare, &run) {
-            if item?.bytes == member {
-                return Ok(false);
-            }
+        if find(Shape::Bare, &run, member)?.is_some() {
+            return Ok(false);
         }
         let mut bytes = Vec::with_capacity(run.len() + member.len() + 8);
         bytes.extend_from_slice(&run);
@@ -53,18 +45,13 @@ impl Coll<'_> {
         }
         let found = self.locate(Tree::Main, At::Key(&self.key_of(member)))?;
         let run = found.run.whole();
-        for item in Items::new(Shape::Bare, &run) {
-            let item = item?;
-            if item.bytes == member {
-                let bytes = [&run[..item.start], &run[item.end..]].concat();
-                let count = found.count - 1;
-                drop(run);
-                self.head.count -= 1;
-                self.replace(Tree::Main, found, bytes, count, Fill::Even)?;
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let Some(item) = find(Shape::Bare, &run, member)? else { return Ok(false) };
+        let bytes = [&run[..item.start], &run[item.end..]].concat();
+        let count = found.count - 1;
+        drop(run);
+        self.head.count -= 1;
+        self.replace(Tree::Main, found, bytes, count, Fill::Even)?;
+        Ok(true)
     }
 
     /// A random item's bytes and score.

@@ -1,7 +1,7 @@
 //! Operations on sorted sets.
 
 use larder_proto::resp::collection::{
-    Fill, Item, Items, Score, Shape, compare, push_item, rank_key,
+    Fill, Item, Items, Score, Shape, compare, find, push_item, rank_key,
 };
 
 use super::super::errors::Outcome;
@@ -26,14 +26,7 @@ impl Coll<'_> {
                 return Ok(score);
             }
         };
-        let run = found.run.whole();
-        for item in Items::new(Shape::Scored, &run) {
-            let item = item?;
-            if item.bytes == member {
-                return Ok(Some(item.score));
-            }
-        }
-        Ok(None)
+        Ok(find(Shape::Scored, &found.run.whole(), member)?.map(|item| item.score))
     }
 
     /// Gives a member this score (`None`: removes it); `old`: the score it has.
@@ -61,17 +54,12 @@ impl Coll<'_> {
     fn take_ranked(&mut self, member: &[u8], score: Score) -> Outcome {
         let found = self.locate(Tree::Main, At::Key(&rank_key(score, member)))?;
         let run = found.run.whole();
-        for item in Items::new(Shape::Scored, &run) {
-            let item = item?;
-            if item.bytes == member {
-                let bytes = [&run[..item.start], &run[item.end..]].concat();
-                let count = found.count - 1;
-                drop(run);
-                self.head.count -= 1;
-                return self.replace(Tree::Main, found, bytes, count, Fill::Even);
-            }
-        }
-        Ok(())
+        let Some(item) = find(Shape::Scored, &run, member)? else { return Ok(()) };
+        let bytes = [&run[..item.start], &run[item.end..]].concat();
+        let count = found.count - 1;
+        drop(run);
+        self.head.count -= 1;
+        self.replace(Tree::Main, found, bytes, count, Fill::Even)
     }
 
     fn put_ranked(&mut self, member: &[u8], score: Score) -> Outcome {
@@ -101,13 +89,15 @@ impl Coll<'_> {
         let key = self.mark(member).to_be_bytes();
         let found = self.locate(Tree::Members, At::Key(&key))?;
         let run = found.run.whole();
-        let (mut bytes, mut count) = (Vec::with_capacity(run.len() + member.len() + 16), 0);
-        for item in Items::new(Shape::Scored, &run) {
-            let item = item?;
-            if item.bytes != member {
-                bytes.extend_from_slice(&run[item.start..item.end]);
-                count += 1;
+        let mut bytes = Vec::with_capacity(run.len() + member.len() + 16);
+        let mut count = found.count;
+        match find(Shape::Scored, &run, member)? {
+            Some(item) => {
+                bytes.extend_from_slice(&run[..item.start]);
+                bytes.extend_from_slice(&run[item.end..]);
+                count -= 1;
             }
+            None => bytes.extend_from_slice(&run),
         }
         if let Some(score) = score {
             push_item(&mut bytes, Shape::Scored, member, score);
