@@ -7,7 +7,7 @@
 local native, libraries = ...
 
 local error, getmetatable, next, pairs, rawset = error, getmetatable, next, pairs, rawset
-local setmetatable, tostring, type, unpack = setmetatable, tostring, type, unpack
+local setmetatable, tostring, type = setmetatable, tostring, type
 local pcall, xpcall, rawget, gsub = pcall, xpcall, rawget, string.gsub
 local plain = native.plain
 local READONLY = "Attempt to modify a readonly table"
@@ -30,7 +30,7 @@ end
 local globals = { _VERSION = _VERSION }
 for _, name in pairs({
   "assert", "error", "getmetatable", "ipairs", "next", "rawequal", "rawget",
-  "select", "tonumber", "tostring", "type", "unpack",
+  "select", "tonumber", "tostring", "type",
 }) do
   globals[name] = _G[name]
 end
@@ -134,6 +134,8 @@ globals.gcinfo = native.memory
 -- Libraries.
 
 local lib = libraries.table
+globals.unpack, lib.unpack = lib.unpack, nil
+
 -- A heap sort, so that a long one can be left between two comparisons.
 function lib.sort(t, less)
   if less ~= nil and type(less) ~= "function" then

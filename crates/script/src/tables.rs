@@ -1,11 +1,12 @@
 //! Functions of `table` whose time is not bounded by their arguments' number: `concat`, `insert`,
-//! `remove` and `maxn`, as Lua's ltablib.c has them, but so that they can be left in the middle.
+//! `remove` and `maxn`, as Lua's ltablib.c has them, but so that they can be left in the middle; and
+//! `unpack`, in whose C function the number of results overflows.
 //! They are Rust functions because these keep the place of an error where they are called as
 //! `return table.concat(...)`.
 
 use std::io::Write as _;
 
-use mlua::{Function, Lua, LuaString, Scope, Value};
+use mlua::{Function, Lua, LuaString, MultiValue, Scope, Value};
 
 use crate::{
     native::{Add, Call, Fail, Outcome, function},
@@ -19,6 +20,8 @@ const MOVED: i64 = 32;
 const ITEM: usize = 512;
 /// Work of a number that Lua writes.
 const NUMBER: usize = 8 * ITEM;
+/// Most results of `unpack`: Lua's stack has room for some more.
+const RESULTS: i64 = 7900;
 /// Whole numbers below this are written by their digits alone: Lua writes with `%.14g`.
 const PLAIN: u64 = 100_000_000_000_000;
 
@@ -58,6 +61,7 @@ pub(crate) fn add<'a: 'scope, 'scope, 'env: 'scope>(
     add("table", "insert", function(scope, "insert", insert)?)?;
     let remove = move |_: &Lua, call: &Call| remove(call, &down);
     add("table", "remove", function(scope, "remove", remove)?)?;
+    add("table", "unpack", function(scope, "unpack", |_, call| unpack(call))?)?;
     let own = pause.clone();
     add("table", "maxn", function(scope, "maxn", move |_, call| maxn(call, &own))?)
 }
@@ -128,11 +132,11 @@ fn insert(call: &Call, up: &Function) -> Outcome<()> {
     Ok(table.raw_set(at, value)?)
 }
 
-fn remove(call: &Call, down: &Function) -> Outcome<mlua::MultiValue> {
+fn remove(call: &Call, down: &Function) -> Outcome<MultiValue> {
     let table = call.table(0)?;
     let end = table.raw_len() as i64;
     let at = call.integer_or(1, end)?;
-    let mut removed = mlua::MultiValue::new();
+    let mut removed = MultiValue::new();
     if !(1..=end).contains(&at) {
         return Ok(removed);
     }
@@ -146,6 +150,18 @@ fn remove(call: &Call, down: &Function) -> Outcome<mlua::MultiValue> {
     }
     table.raw_set(end, Value::Nil)?;
     Ok(removed)
+}
+
+fn unpack(call: &Call) -> Outcome<MultiValue> {
+    let table = call.table(0)?;
+    // Positions are ints in Lua.
+    let from = i64::from(call.integer_or(1, 1)? as i32);
+    let last = if call.get(2).is_nil() { table.raw_len() as i64 } else { call.integer(2)? };
+    let last = i64::from(last as i32);
+    if last - from >= RESULTS {
+        return Err("too many results to unpack".into());
+    }
+    Ok((from..=last).map(|at| table.raw_get::<Value>(at)).collect::<mlua::Result<_>>()?)
 }
 
 fn maxn(call: &Call, pause: &Pause<'_>) -> Outcome<f64> {

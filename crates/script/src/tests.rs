@@ -60,6 +60,10 @@ fn values_become_replies() {
         ("return cmsgpack.unpack(cmsgpack.pack({1, 2, 3}))", "*3\r\n:1\r\n:2\r\n:3\r\n"),
         ("return struct.unpack('>I2', struct.pack('>I2', 513))", ":513\r\n"),
         ("return bit.tohex(bit.bor(1, 16))", "$8\r\n00000011\r\n"),
+        ("return {unpack({1, 2, 3}, 2)}", "*2\r\n:2\r\n:3\r\n"),
+        ("return {unpack({1, 2, 3}, 0, 2)}", "*0\r\n"),
+        ("return #{unpack({1, 2, 3}, '2', 7000)}", ":2\r\n"),
+        ("return select('#', unpack({}, -3, 3))", ":7\r\n"),
         ("local t = {3, 1, 2} table.sort(t) return t", "*3\r\n:1\r\n:2\r\n:3\r\n"),
     ] {
         assert_eq!(run(&mut machine, text, usize::MAX), reply, "{text}");
@@ -167,6 +171,25 @@ fn stacks_are_bounded() {
         );
         assert_eq!(run(&mut machine, "return 1", usize::MAX), ":1\r\n", "after {text}");
     }
+}
+
+/// Numbers of results that overflow an int end in an error, as those for which the stack has no room.
+#[test]
+fn unpack_refuses_ranges_of_any_length() {
+    let mut machine = machine();
+    let ends = ["-2147483649", "-2147483648", "-2^33", "0", "2147483647", "2^31", "2^32", "1/0"];
+    for from in ends {
+        for to in ends {
+            let text = format!("return select('#', unpack({{}}, {from}, {to}))");
+            let reply = run(&mut machine, &text, usize::MAX);
+            let refused = reply.contains("-ERR user_script:1: too many results to unpack");
+            assert!(refused || reply.starts_with(':'), "{text}: {reply}");
+        }
+        run(&mut machine, &format!("return select('#', unpack({{}}, {from}))"), usize::MAX);
+    }
+    let reply = run(&mut machine, "return unpack(nil, 1)", usize::MAX);
+    let expected = "-ERR user_script:1: bad argument #1 to 'unpack' (table expected, got nil)";
+    assert!(reply.contains(expected), "{reply}");
 }
 
 /// No script sees what another has left.
