@@ -14,3 +14,14 @@ pub(crate) const REFUSED: u8 = 3;
 /// `purge`: the server cannot be reached, or another program answers. `bench`, `slow`, `lab`: the
 /// program `larder-lab` is missing.
 pub(crate) const UNREACHABLE: u8 = 4;
+
+/// Ends the program if something could not be printed, unless nobody reads it any more, as behind
+/// `| head`: that says nothing of what the program does.
+pub(crate) fn printed(result: std::io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("larder: standard output: {error}");
+        std::process::exit(1);
+    }
+}

@@ -9,6 +9,30 @@ macro_rules! eprintln {
     }};
 }
 
+/// As above, without a line's end.
+macro_rules! eprint {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _nobody_reads = write!(std::io::stderr(), $($arg)*);
+    }};
+}
+
+/// Writes a line to the standard output, which may be closed ([`exit::printed`]).
+macro_rules! println {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        crate::exit::printed(writeln!(std::io::stdout(), $($arg)*));
+    }};
+}
+
+/// As above, without a line's end.
+macro_rules! print {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        crate::exit::printed(write!(std::io::stdout(), $($arg)*));
+    }};
+}
+
 mod acme;
 mod app;
 mod ask;

@@ -163,6 +163,22 @@ fn damage_and_age_and_other_memory_are_refused() {
     assert!(change(&old, "").ends_with("it is damaged"));
 }
 
+/// A device in its place, for one, is neither read nor replaced.
+#[test]
+fn what_is_no_file_stays_as_it_is() {
+    let (place, origin) = (place(), origin());
+    let made = std::process::Command::new("mkfifo").arg(place.file()).status().unwrap();
+    assert!(made.success());
+    let larder = place.start(&origin, "");
+    get(larder.addr(), "/page");
+    let said = stop(larder);
+    assert!(said.contains("is not used: it is not a file of this user"), "{said}");
+    assert!(!said.contains("segments of memory are in"), "{said}");
+    let kind = std::fs::symlink_metadata(place.file()).unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
+    assert!(!place.file().with_extension("new").exists());
+}
+
 #[test]
 fn an_old_snapshot_is_refused() {
     let (place, origin) = (place(), origin());

@@ -14,7 +14,7 @@
 //! enough the last ones are missing.
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
+    fs::{self, File, Metadata, OpenOptions, Permissions},
     io::{self, BufReader, BufWriter, Read as _, Write as _},
     os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
@@ -65,6 +65,11 @@ pub(super) fn write(
     clock: Clock,
     until: Ms,
 ) -> io::Result<Written> {
+    if let Ok(there) = fs::symlink_metadata(&settings.path)
+        && !is_own(&there)
+    {
+        return Err(io::Error::other(NOT_OWN));
+    }
     let beside = settings.path.with_extension("new");
     let written = write_to(&beside, store, notes, clock, until)
         .and_then(|written| fs::rename(&beside, &settings.path).map(|()| written));
@@ -134,6 +139,13 @@ fn write_to(
     Ok(Written { segments, of: snapshot.segments.len() })
 }
 
+/// The reason for which something else in the snapshot's place is neither read nor replaced.
+const NOT_OWN: &str = "it is not a file of this user";
+
+fn is_own(of: &Metadata) -> bool {
+    of.is_file() && of.uid() == rustix::process::geteuid().as_raw()
+}
+
 /// The store that a snapshot has, if there is one. It is used once: the file is removed.
 ///
 /// # Errors
@@ -149,16 +161,16 @@ pub(super) fn read(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|error| error.to_string())?,
     };
+    let of = file.metadata().map_err(|error| error.to_string())?;
+    if !is_own(&of) {
+        return Err(NOT_OWN.to_owned());
+    }
     // First, so that a start that fails does not find it again and again.
     fs::remove_file(&settings.path).map_err(|error| error.to_string())?;
     // Nor may it come back when the power fails: what is purged from now on would, too.
     let of = settings.path.parent().filter(|path| !path.as_os_str().is_empty());
     let directory = File::open(of.unwrap_or(Path::new(".")));
     directory.and_then(|file| file.sync_all()).map_err(|error| error.to_string())?;
-    let of = file.metadata().map_err(|error| error.to_string())?;
-    if !of.is_file() || of.uid() != rustix::process::geteuid().as_raw() {
-        return Err("it is not a file of this user".to_owned());
-    }
     let _ = file.set_permissions(Permissions::from_mode(0o600));
     let damaged = |_: io::Error| "it is damaged".to_owned();
     let opened = Opened::read(&file).map_err(damaged)?;
