@@ -107,7 +107,7 @@ def compare(name, measure, unit):
     for figure, of in ("median", statistics.median), (kind, best):
         direct = of(found["source"])
         for way in ways:
-            print(f"{name:22} {way:12} {figure:7} {of(found[way]):11.2f} {unit:4} {of(found[way]) / direct:6.3f} x direct", flush=True)
+            print(f"{name:24} {way:12} {figure:7} {of(found[way]):11.2f} {unit:4} {of(found[way]) / direct:6.3f} x direct", flush=True)
 
 def has(part, *programs):
     if part not in parts:

@@ -91,7 +91,7 @@ impl Type {
         Type { charset: charset.filter(|_| kind.is_some()), kind }
     }
 
-    /// The extended attributes that there are: those of the shared MIME-info specification.
+    /// The extended attributes that there are, by freedesktop.org's names.
     pub(super) fn attributes(&self) -> impl Iterator<Item = (&'static str, &Arc<[u8]>)> {
         let both = [("user.mime_type", &self.kind), ("user.charset", &self.charset)];
         both.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
