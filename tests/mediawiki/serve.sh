@@ -1,7 +1,7 @@
 #!/bin/sh
 # Serves the wiki that setup.sh made, with PHP's built-in server and four workers, as an origin for Larder.
 #
-#   serve.sh DIR ADDR [CDN_ADDR [SERVER_URL]]     (LARDER_MW_MEMCACHED and LARDER_MW_CLIENT: see LocalSettings.php)
+#   serve.sh DIR ADDR [CDN_ADDR [SERVER_URL]]     (LARDER_MW_HTCP, LARDER_MW_MEMCACHED and LARDER_MW_CLIENT: see LocalSettings.php)
 #
 # ADDR is where it listens (host:port), CDN_ADDR where Larder does and purges go. Each request adds a line to
 # DIR/origin.log (see count.php). Stop the whole process group: the workers do not end with their parent.

@@ -80,6 +80,13 @@ impl Wiki {
         );
     }
 
+    /// Starts it with these Larders' addresses for HTCP, to which it sends its purges.
+    #[track_caller]
+    pub fn serve_with_htcp(&mut self, caches: &[SocketAddr]) {
+        let all = caches.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",");
+        self.serve_with(caches[0], &[("LARDER_MW_HTCP", &all)]);
+    }
+
     #[track_caller]
     fn serve_with(&mut self, cdn: SocketAddr, variables: &[(&str, &str)]) {
         let printed = std::fs::File::create(self.dir.file("php.log")).unwrap();

@@ -4,7 +4,7 @@ use crate::larder::binary;
 use crate::printed::Printed;
 use crate::scratch::Scratch;
 use crate::wait::{PATIENCE, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -35,16 +35,18 @@ impl Mount {
     /// Mounts this source (a directory or a URL), with further arguments.
     #[track_caller]
     pub fn of(source: &str, args: &[&str]) -> Mount {
+        Mount::trusting(source, args, None)
+    }
+
+    /// The same, with a file of authorities that sign the certificates of sites.
+    #[track_caller]
+    pub fn trusting(source: &str, args: &[&str], authorities: Option<&str>) -> Mount {
         let place = Scratch::new("mount");
         let target = place.file("mnt");
         fs::create_dir(&target).unwrap();
-        Mount::at(source, place, target, args)
-    }
-
-    #[track_caller]
-    fn at(source: &str, place: Scratch, target: PathBuf, args: &[&str]) -> Mount {
         let (stderr, printed) = Printed::new(&place);
         let mut child = Command::new(binary())
+            .envs(authorities.map(|file| ("SSL_CERT_FILE", file)))
             .arg("mount")
             .arg(source)
             .arg(&target)
@@ -80,10 +82,25 @@ impl Mount {
         self.stderr.text()
     }
 
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// Sends a signal.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Lets it open descriptors below this number only; gives the limit of before.
+    #[track_caller]
+    pub fn limit_descriptors(&self, most: u64) -> u64 {
+        // It has this process's, and nobody but root may raise it again.
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let limit = Rlimit { current: Some(most), maximum };
+        let before = prlimit(Some(self.pid()), Resource::Nofile, limit).unwrap();
+        before.current.or(maximum).unwrap_or(most)
     }
 
     /// Whether it has ended.

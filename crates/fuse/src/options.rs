@@ -40,11 +40,20 @@ pub struct SiteOptions {
     pub lifetime: Duration,
     /// Names without a dot that the site does not know are directories.
     pub directories: bool,
+    /// A question mark in a name begins a query.
+    pub queries: bool,
+    /// The limit for an operation, with all its requests and the wait for a connection.
+    pub timeout: Duration,
 }
 
 impl Default for SiteOptions {
     fn default() -> SiteOptions {
-        SiteOptions { lifetime: crate::site::LIFETIME, directories: false }
+        SiteOptions {
+            lifetime: crate::site::LIFETIME,
+            directories: false,
+            queries: false,
+            timeout: crate::site::TIMEOUT,
+        }
     }
 }
 
@@ -192,13 +201,19 @@ impl Options {
                 self.site.lifetime = self.mirror.lifetime;
             }
             "dirs" => self.site.directories = true,
+            "queries" => self.site.queries = true,
+            "timeout" => {
+                let timeout = time()?;
+                self.site.timeout = timeout.max(Duration::from_millis(1));
+            }
             "unwatched" => self.mirror.unwatched = time()?,
             "files" => self.mirror.files = Some(number(1, 1 << 20)?),
             "watches" => self.mirror.watches = number(0, 1 << 24)?,
             "nopassthrough" => self.mirror.passthrough = false,
             _ => {
                 return Err("unknown. Larder's are allow_other, suid, dev, noexec, fsname=, \
-                            threads=, lifetime=, unwatched=, files=, watches=, nopassthrough, dirs"
+                            threads=, lifetime=, unwatched=, files=, watches=, nopassthrough; \
+                            of a site: dirs, queries, timeout="
                     .to_owned());
             }
         }
@@ -215,7 +230,8 @@ mod tests {
         let mut options = Options::default();
         options.take("rw,nosuid,x-systemd.automount,,lifetime=9s").expect("known");
         options.take("allow_other,files=7,watches=0,threads=3").expect("known");
-        options.take("nopassthrough,unwatched=0s,dirs").expect("known");
+        options.take("nopassthrough,unwatched=0s,dirs,queries,timeout=2s").expect("known");
+        assert_eq!(options.site.timeout, Duration::from_secs(2));
         assert_eq!(options.mirror.lifetime, Duration::from_secs(9));
         assert_eq!(options.mirror.unwatched, Duration::ZERO);
         assert_eq!((options.mirror.files, options.mirror.watches), (Some(7), 0));

@@ -24,10 +24,11 @@ const HELP: &str = "\
 larder mount /srv/files /mnt/files
 larder mount /srv/files /mnt/files --allow-other -o lifetime=10m
 larder mount http://127.0.0.1:8080/static/ /mnt/static
+larder mount https://www.example.org/ /mnt/site
 
 Options of -o: allow_other, lifetime=TIME [default: 60s], unwatched=TIME [1s], files=N, watches=N \
 [65536], threads=N, nopassthrough, noexec, suid, dev, fsname=NAME; of a site: lifetime=TIME [1s], \
-dirs. Those of fstab(5) are taken.
+timeout=TIME [30s], dirs, queries. Those of fstab(5) are taken.
 
 SIGTERM, SIGINT and umount(8) end it.
 
@@ -36,7 +37,7 @@ Exit code: 0 unmounted, 1 not mounted, 2 wrong usage.";
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct MountArgs {
-    /// The directory to mirror, read-only; or the URL of a site that a Larder serves
+    /// The directory to mirror, read-only; or the URL of a site, by http or https
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// The directory to mount at

@@ -193,7 +193,7 @@ fn pages_of_unknown_length_and_failures() {
 #[test]
 fn urls_that_cannot_be_mounted_are_refused() {
     let target = Scratch::new("target");
-    for url in ["https://127.0.0.1/", "http://", "ftp://x/", "http://a/?q"] {
+    for url in ["https://", "http://", "ftp://x/", "http://a/?q"] {
         let words = ["mount", url, &target.path().to_string_lossy()];
         let (status, _, said) = larder_tests::larder::run(&words);
         assert_eq!(status.code(), Some(2), "{url}: {said}");

@@ -2,5 +2,6 @@
 //! One executable: a suite is a module, `cargo test --test sites SUITE::` runs one.
 
 mod mediawiki;
+mod mediawiki_htcp;
 mod mediawiki_objects;
 mod wordpress;

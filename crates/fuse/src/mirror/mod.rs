@@ -43,7 +43,12 @@ use fuser::{
 };
 use parking_lot::Mutex;
 
-use self::{nodes::Node, source::Source, tree::Identity, watch::Watches};
+use self::{
+    nodes::{NO_NODE, Node},
+    source::Source,
+    tree::Identity,
+    watch::Watches,
+};
 use crate::{
     MirrorOptions,
     session::{Ended, Served},
@@ -118,14 +123,6 @@ impl Mirror {
         let open = self.directories.lock().get(&handle.0).cloned();
         open.ok_or_else(|| rustix::io::Errno::BADF.into())
     }
-
-    fn forget_one(&self, id: u64, count: u64) {
-        if let Some(node) = self.source.nodes.forget(id, count)
-            && node.identity.is_directory()
-        {
-            self.source.watches.unwatch(id);
-        }
-    }
 }
 
 /// A name that was found.
@@ -153,6 +150,20 @@ const ABSENT: FileAttr = FileAttr {
     blksize: 0,
     flags: 0,
 };
+
+/// Attributes that the kernel does not take, for a name that is listed but that cannot be looked at
+/// now (EMFILE, EIO, ELOOP): it gives the name, and looks it up when a program asks for more. The
+/// protocol's number for this, 0, is not to be had: fuser gives it to programs as well, and they
+/// skip such names.
+fn unseen(kind: FileType) -> FileAttr {
+    FileAttr { ino: INodeNo(NO_NODE), size: u64::MAX, kind, ..ABSENT }
+}
+
+/// Whether a name that was read in its directory is not there any more.
+fn is_gone(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::STALE))
+}
 
 /// An error of the source as the kernel's number.
 fn number(error: &io::Error) -> Errno {
@@ -192,7 +203,7 @@ impl Filesystem for Mirror {
             let parent = self.node(parent)?;
             let dir = self.source.directory(&parent)?;
             // Before the look: a change after it is told.
-            self.source.watches.watch(parent.id, &dir);
+            self.source.watches.watch(&parent, &dir);
             match self.find(&parent, &dir, name, true) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     Ok((ABSENT, Duration::ZERO, parent.id))
@@ -210,7 +221,7 @@ impl Filesystem for Mirror {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
-        self.forget_one(ino.0, count);
+        self.source.forget(ino.0, count);
     }
 
     fn getattr(
@@ -224,7 +235,7 @@ impl Filesystem for Mirror {
             let node = self.node(ino)?;
             let file = self.source.look_at(&node)?;
             if node.identity.is_directory() {
-                self.source.watches.watch(node.id, &file);
+                self.source.watches.watch(&node, &file);
             }
             let stat = tree::stat(&file)?;
             let parent = node.place().map_or(node.id, |(parent, _)| parent);
@@ -343,12 +354,25 @@ impl Filesystem for Mirror {
                         Generation(0),
                     ));
                 }
-                // One that is gone by now, or that cannot be looked at, is left out.
-                let Ok(found) = self.find(&parent, &dir, name, false) else { return Ok(false) };
+                let found = match self.find(&parent, &dir, name, false) {
+                    Ok(found) => found,
+                    Err(error) if is_gone(&error) => return Ok(false),
+                    Err(_) => {
+                        let (unseen, short) = (unseen(entry.kind), Duration::ZERO);
+                        return Ok(reply.add(
+                            unseen.ino,
+                            next,
+                            name,
+                            &short,
+                            &unseen,
+                            Generation(0),
+                        ));
+                    }
+                };
                 let (ino, lifetime) = (found.attributes.ino, found.lifetime.min(named));
                 let full = reply.add(ino, next, name, &lifetime, &found.attributes, Generation(0));
                 if full {
-                    self.forget_one(found.node.id, 1);
+                    self.source.forget(found.node.id, 1);
                 }
                 Ok(full)
             })

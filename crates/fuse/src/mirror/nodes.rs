@@ -19,6 +19,8 @@ use super::{kept::Held, tree::Identity};
 pub(super) const ROOT: u64 = 1;
 /// Numbers from here on are given where the inode's own is taken.
 const OWN_NUMBERS: u64 = 1 << 63;
+/// The number that no node ever has: the kernel may forget it.
+pub(super) const NO_NODE: u64 = OWN_NUMBERS;
 /// Names of one file that are remembered. A change by a further one is noticed by its inode.
 const NAMES: usize = 16;
 
@@ -161,23 +163,24 @@ impl Nodes {
         node
     }
 
-    /// Takes lookups back; gives the node when none is left.
-    pub(super) fn forget(&self, id: u64, count: u64) -> Option<Arc<Node>> {
+    /// Takes lookups back. When none is left, `gone` is called before the file can be looked up
+    /// again.
+    pub(super) fn forget(&self, id: u64, count: u64, gone: impl FnOnce(&Node)) {
         if id == ROOT {
-            return None;
+            return;
         }
         let mut tables = self.tables.write();
-        let known = tables.by_id.get_mut(&id)?;
+        let Some(known) = tables.by_id.get_mut(&id) else { return };
         known.lookups = known.lookups.saturating_sub(count);
         if known.lookups > 0 {
-            return None;
+            return;
         }
-        let node = tables.by_id.remove(&id)?.node;
+        let Some(Known { node, .. }) = tables.by_id.remove(&id) else { return };
         tables.by_identity.remove(&node.identity);
         for place in node.places.lock().iter() {
             tables.unname(place, id);
         }
-        Some(node)
+        gone(&node);
     }
 
     /// Everything that the kernel knows, at this moment.

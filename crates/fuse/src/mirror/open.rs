@@ -79,7 +79,7 @@ impl Mirror {
     pub(super) fn open_directory(&self, node: &Arc<Node>) -> io::Result<(u64, FopenFlags)> {
         let source = &self.source;
         let looked = source.directory(node)?;
-        let watched = source.watches.watch(node.id, &looked);
+        let watched = source.watches.watch(node, &looked);
         let open = source.with_descriptors(|| tree::open_to_read(&looked, true))?;
         let handle = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.directories.lock().insert(handle, Arc::new(Mutex::new(open)));

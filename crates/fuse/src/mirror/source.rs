@@ -158,6 +158,16 @@ impl Source {
         Ok(found)
     }
 
+    /// The kernel takes lookups back. A forgotten directory is not watched any more; a lookup of
+    /// the same directory at this moment comes before both or after both.
+    pub(super) fn forget(&self, id: u64, count: u64) {
+        self.nodes.forget(id, count, |node| {
+            if node.identity.is_directory() {
+                self.watches.unwatch(id);
+            }
+        });
+    }
+
     /// A descriptor of any node, to look at it.
     pub(super) fn look_at(&self, node: &Arc<Node>) -> io::Result<Arc<OwnedFd>> {
         if node.identity.is_directory() {

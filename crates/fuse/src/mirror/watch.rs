@@ -19,7 +19,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fuser::{INodeNo, Notifier};
@@ -40,6 +40,9 @@ const EVENTS: usize = 64 << 10;
 /// The time within which the kernel takes the answer to a lookup. A change of a file that was
 /// looked up so lately also drops the name: the kernel may not have made the inode yet.
 const TAKEN: Duration = Duration::from_secs(1);
+/// A device on which changes come from elsewhere counts as such for this long: the number of a
+/// device that was unmounted is given to another one.
+const ELSEWHERE: Duration = Duration::from_secs(10);
 
 /// Events that are told of a directory.
 const WANTED: WatchFlags = WatchFlags::CREATE
@@ -65,6 +68,8 @@ pub(super) struct Watches {
     inotify: Option<OwnedFd>,
     most: usize,
     numbers: Mutex<Numbers>,
+    /// Devices on which changes may come from elsewhere, and when that was found.
+    elsewhere: Mutex<HashMap<u64, Instant>>,
     /// Directories that were moved: descriptors of directories from before are opened again by
     /// their names, which no longer lead to one that left the source.
     moves: AtomicU64,
@@ -85,6 +90,7 @@ impl Watches {
             inotify,
             most,
             numbers: Mutex::default(),
+            elsewhere: Mutex::default(),
             moves: AtomicU64::new(0),
             notifier: OnceLock::new(),
         }
@@ -100,22 +106,52 @@ impl Watches {
     }
 
     /// Watches a directory by its open file. Gives whether it is watched.
-    pub(super) fn watch(&self, node: u64, directory: &OwnedFd) -> bool {
+    pub(super) fn watch(&self, node: &Node, directory: &OwnedFd) -> bool {
         let Some(inotify) = &self.inotify else { return false };
+        {
+            let numbers = self.numbers.lock();
+            if numbers.by_node.contains_key(&node.id) {
+                return true;
+            }
+            if numbers.by_node.len() >= self.most {
+                return false;
+            }
+        }
+        // A network file system without its server does not answer the question: no lock is held.
+        if !self.is_local(node.identity.device, directory) {
+            return false;
+        }
         let mut numbers = self.numbers.lock();
-        if numbers.by_node.contains_key(&node) {
+        if numbers.by_node.contains_key(&node.id) {
             return true;
         }
-        if numbers.by_node.len() >= self.most || !tree::is_local(directory) {
+        if numbers.by_node.len() >= self.most {
             return false;
         }
         // Under the lock: the first event finds the number known.
         let Ok(number) = inotify::add_watch(inotify, tree::link(directory), WANTED) else {
             return false;
         };
-        numbers.by_number.insert(number, node);
-        numbers.by_node.insert(node, number);
+        numbers.by_number.insert(number, node.id);
+        numbers.by_node.insert(node.id, number);
         true
+    }
+
+    /// Whether every change on a device comes from this system. Asking may take a round trip to a
+    /// server of files, so that a no is kept for a while; a yes needs no keeping, because the
+    /// directory is watched then.
+    fn is_local(&self, device: u64, directory: &OwnedFd) -> bool {
+        let known = self.elsewhere.lock().get(&device).copied();
+        if known.is_some_and(|since| since.elapsed() < ELSEWHERE) {
+            return false;
+        }
+        let is_local = tree::is_local(directory);
+        if !is_local {
+            let mut elsewhere = self.elsewhere.lock();
+            elsewhere.retain(|_, since| since.elapsed() < ELSEWHERE);
+            elsewhere.insert(device, Instant::now());
+        }
+        is_local
     }
 
     /// The kernel forgot a directory.
@@ -236,4 +272,39 @@ fn drop_all(source: &Source) {
         source.watches.drop_inode(node.id);
     }
     source.watches.drop_inode(ROOT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MirrorOptions;
+
+    #[test]
+    fn a_directory_that_is_forgotten_and_found_in_the_same_moment_is_watched() {
+        let place = std::env::temp_dir().join(format!("larder-fuse-watch-{}", std::process::id()));
+        std::fs::create_dir_all(place.join("d")).expect("a directory");
+        let source = Source::open(&place, &MirrorOptions::default()).expect("a source");
+        let name = OsStr::new("d");
+        let directory = tree::open_name(source.root(), name, None).expect("the directory");
+        let identity = tree::Identity::of(&tree::stat(&directory).expect("its attributes"));
+        let find = || {
+            let node = source.nodes.enter(identity, ROOT, name);
+            (source.watches.watch(&node, &directory), node.id)
+        };
+        for turn in 0..3000 {
+            let (is_watched, id) = find();
+            // A system without inotify, or a directory of another machine.
+            if !is_watched {
+                break;
+            }
+            thread::scope(|scope| {
+                scope.spawn(|| source.forget(id, 1));
+                scope.spawn(|| assert!(find().0));
+            });
+            assert!(source.watches.is_watched(id), "turn {turn}");
+            source.forget(id, 1);
+            assert!(!source.watches.is_watched(id));
+        }
+        std::fs::remove_dir_all(&place).expect("removed");
+    }
 }

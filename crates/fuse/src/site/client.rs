@@ -1,83 +1,54 @@
-//! Requests to the site: HTTP/1.1 over a few connections that are used again.
+//! Requests to the site: HTTP/1.1 over a few connections that are used again. The caller limits
+//! the time of each operation, whatever number of requests it takes.
 
-use std::{
-    io,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body as _, Incoming},
-    client::conn::http1::{self, SendRequest},
+    client::conn::http1::SendRequest,
     header::{
-        ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HOST, HeaderMap, HeaderName,
-        LAST_MODIFIED, LOCATION, RANGE, USER_AGENT,
+        ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HOST, HeaderMap, LOCATION, RANGE,
+        USER_AGENT,
     },
 };
-use hyper_util::rt::TokioIo;
-use larder_proto::http::date;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::{
-    net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     time::timeout,
 };
 
-use super::address::Address;
+use super::{
+    address::Address,
+    connect::Connector,
+    version::{Type, Version},
+};
 
 /// Connections at once: more requests wait for one. A thread of a program waits for its own.
 const CONNECTIONS: usize = 64;
-/// Time limit for a connection, and for each step of an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Redirects that are followed, as browsers follow some.
 const REDIRECTS: usize = 5;
 /// Bytes of all bodies that are held whole, because their size is not known before or the server
 /// gives no ranges; a body that finds no room fails with ENOMEM.
 const HELD_BYTES: usize = 256 << 20;
 
-/// The version of a page: its entity tag, its time, and its size.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Version {
-    tag: Option<Box<[u8]>>,
-    modified: Option<Box<[u8]>>,
-    /// None: known only when it is read.
-    pub(super) size: Option<u64>,
-}
-
-impl Version {
-    fn of(fields: &HeaderMap, size: Option<u64>) -> Version {
-        let bytes = |name: HeaderName| fields.get(name).map(|value| value.as_bytes().into());
-        Version { tag: bytes(ETAG), modified: bytes(LAST_MODIFIED), size }
-    }
-
-    /// Whether two of the same version are the same bytes: there is something to tell them apart.
-    pub(super) fn is_told(&self) -> bool {
-        self.size.is_some() && (self.tag.is_some() || self.modified.is_some())
-    }
-
-    pub(super) fn modified(&self) -> Option<SystemTime> {
-        // No server writes years of two digits any more, which is the one use of the present time.
-        let seconds = date::parse(self.modified.as_deref()?, 0)?;
-        UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-    }
-}
-
 /// The answer to a look at a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    File(Version),
+    File(Version, Type),
     Directory,
     Absent,
 }
 
 /// The connections to a site.
-#[derive(Debug)]
 pub(super) struct Client {
     address: Address,
+    connector: Connector,
+    /// The limit for an answer's head, and for each part of a body that is read whole.
+    patience: Duration,
     idle: Mutex<Vec<SendRequest<Empty<Bytes>>>>,
     connections: Semaphore,
     held: Arc<Semaphore>,
@@ -98,13 +69,15 @@ pub(super) struct Whole {
 }
 
 impl Client {
-    pub(super) fn new(address: Address) -> Client {
-        Client {
+    pub(super) fn new(address: Address, patience: Duration) -> Result<Client, String> {
+        Ok(Client {
+            connector: Connector::new(&address)?,
             address,
+            patience,
             idle: Mutex::default(),
             connections: Semaphore::new(CONNECTIONS),
             held: Arc::new(Semaphore::new(HELD_BYTES)),
-        }
+        })
     }
 
     pub(super) fn root(&self) -> &str {
@@ -165,7 +138,7 @@ impl Client {
             status => return Err(failed(status)),
         }
         let range = content_range(answer.headers()).ok_or(Errno::IO)?;
-        if Version::of(answer.headers(), range.total) != *version {
+        if !version.is(&Version::of(answer.headers(), range.total)) {
             return Err(Errno::STALE.into());
         }
         let wanted = (end - offset) as usize;
@@ -177,14 +150,17 @@ impl Client {
     }
 
     /// Reads a whole page into memory, within the bound for such. ESTALE: it has a version that
-    /// can be told, and is another one by now.
+    /// can be told, and is another one by now. It may take longer than one operation, as long as
+    /// the server sends.
     pub(super) async fn whole(&self, path: &str, version: &Version) -> io::Result<Whole> {
-        let exchange = self.ask_redirected(path, None).await?;
+        let exchange = timeout(self.patience, self.ask_redirected(path, None));
+        let exchange = exchange.await.map_err(|_| Errno::TIMEDOUT)??;
         let status = exchange.answer.status();
         if status != StatusCode::OK {
             return Err(failed(status));
         }
-        if version.is_told() && Version::of(exchange.answer.headers(), version.size) != *version {
+        let found = Version::of(exchange.answer.headers(), version.size);
+        if version.is_told() && !version.is(&found) {
             return Err(Errno::STALE.into());
         }
         let full = || io::Error::from(Errno::NOMEM);
@@ -250,7 +226,7 @@ impl Client {
             let fresh = old.is_none();
             let mut connection = match old {
                 Some(old) => old,
-                None => self.connect().await?,
+                None => self.connector.connect().await?,
             };
             if connection.ready().await.is_err() {
                 if fresh {
@@ -258,24 +234,12 @@ impl Client {
                 }
                 continue;
             }
-            let sent = connection.send_request(self.request(&method, path, range));
-            let answered = timeout(PATIENCE, sent).await.map_err(|_| Errno::TIMEDOUT)?;
-            match answered {
+            match connection.send_request(self.request(&method, path, range)).await {
                 Ok(answer) => return Ok(Exchange { answer, connection, _one }),
                 Err(_) if !fresh => {}
                 Err(_) => return Err(Errno::IO.into()),
             }
         }
-    }
-
-    async fn connect(&self) -> io::Result<SendRequest<Empty<Bytes>>> {
-        let stream = timeout(PATIENCE, TcpStream::connect(&self.address.server));
-        let stream = stream.await.map_err(|_| Errno::TIMEDOUT)??;
-        stream.set_nodelay(true)?;
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|_| Errno::IO)?;
-        tokio::spawn(connection);
-        Ok(sender)
     }
 
     fn request(
@@ -317,7 +281,7 @@ impl Client {
         let mut body = answer.into_body();
         let mut bytes = BytesMut::with_capacity((announced as usize).min(most).min(1 << 20));
         loop {
-            let frame = timeout(PATIENCE, body.frame()).await.map_err(|_| Errno::TIMEDOUT)?;
+            let frame = timeout(self.patience, body.frame()).await.map_err(|_| Errno::TIMEDOUT)?;
             let Some(frame) = frame else {
                 self.give_back(connection);
                 return Ok(bytes.freeze());
@@ -345,14 +309,16 @@ fn found(status: StatusCode, fields: &HeaderMap) -> io::Result<Look> {
     match status {
         StatusCode::PARTIAL_CONTENT => {
             let total = content_range(fields).and_then(|range| range.total);
-            Ok(Look::File(Version::of(fields, total)))
+            Ok(Look::File(Version::of(fields, total), Type::of(fields)))
         }
         // An empty page has no first byte.
-        StatusCode::RANGE_NOT_SATISFIABLE => Ok(Look::File(Version::of(fields, Some(0)))),
+        StatusCode::RANGE_NOT_SATISFIABLE => {
+            Ok(Look::File(Version::of(fields, Some(0)), Type::of(fields)))
+        }
         status if status.is_success() => {
             let length = fields.get(CONTENT_LENGTH).and_then(|field| field.to_str().ok());
             let size = length.and_then(|length| length.parse().ok());
-            Ok(Look::File(Version::of(fields, size)))
+            Ok(Look::File(Version::of(fields, size), Type::of(fields)))
         }
         StatusCode::NOT_FOUND | StatusCode::GONE => Ok(Look::Absent),
         status => Err(failed(status)),

@@ -3,6 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `address.rs` | paths of names, redirects |
+//! | `connect.rs` | connections, by TLS |
+//! | `version.rs` | versions and types of pages |
 //! | `client.rs` | requests: HEAD for attributes, ranges for content |
 //! | `nodes.rs` | what the kernel knows, by number |
 //! | `mod.rs` | the requests of the kernel |
@@ -12,7 +14,9 @@
 
 mod address;
 mod client;
+mod connect;
 mod nodes;
+mod version;
 
 use std::{
     collections::HashMap,
@@ -33,12 +37,13 @@ use fuser::{
 };
 use parking_lot::Mutex;
 use rustix::process::{getegid, geteuid};
-use tokio::{runtime::Handle, sync::OnceCell};
+use tokio::{runtime::Handle, sync::OnceCell, task::JoinHandle, time::timeout};
 
 use self::{
     address::Address,
-    client::{Client, Look, Range, Version, Whole},
+    client::{Client, Look, Range, Whole},
     nodes::{Nodes, ROOT, Thing},
+    version::{Type, Version},
 };
 use crate::{
     SiteOptions,
@@ -73,6 +78,17 @@ struct OpenFile {
     path: Arc<str>,
     version: Version,
     whole: OnceCell<Whole>,
+    /// The page on its way into `whole`: it goes on when the read that wanted it is over.
+    fetch: tokio::sync::Mutex<Option<Fetch>>,
+}
+
+/// A page on its way into memory; it ends with the file that wants it.
+struct Fetch(JoinHandle<io::Result<Whole>>);
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A name in a directory.
@@ -90,7 +106,7 @@ impl Site {
         let handle = runtime.handle().clone();
         let thread = std::thread::Builder::new().name("larder-site".to_owned());
         thread.spawn(move || runtime.block_on(std::future::pending::<()>()))?;
-        let client = Client::new(address);
+        let client = Client::new(address, options.timeout).map_err(io::Error::other)?;
         let nodes = Mutex::new(Nodes::new(client.root()));
         let started = SystemTime::now();
         Ok(Site {
@@ -111,15 +127,22 @@ impl Site {
 impl Shared {
     /// Looks a name up. None: it is not there.
     async fn find(&self, parent: u64, name: &OsStr) -> io::Result<Option<(u64, Thing)>> {
+        timeout(self.options.timeout, self.find_in_time(parent, name))
+            .await
+            .map_err(|_| rustix::io::Errno::TIMEDOUT)?
+    }
+
+    async fn find_in_time(&self, parent: u64, name: &OsStr) -> io::Result<Option<(u64, Thing)>> {
         let directory = match self.nodes.lock().get(parent) {
             Some(Thing::Directory(path)) => path,
             _ => return Err(rustix::io::Errno::NOTDIR.into()),
         };
-        let Some(path) = address::join(&directory, name) else { return Ok(None) };
-        let thing = self.look(&directory, &path, name).await?;
+        let path = address::join(&directory, name, self.options.queries);
+        let Some(path) = path else { return Ok(None) };
+        let found = self.look(&directory, &path, name).await?;
         let mut nodes = self.nodes.lock();
-        Ok(match thing {
-            Some(thing) => Some((nodes.enter(parent, name, thing.clone()), thing)),
+        Ok(match found {
+            Some((thing, of)) => Some((nodes.enter(parent, name, (thing.clone(), of)), thing)),
             None => {
                 nodes.absent(parent, name);
                 None
@@ -127,23 +150,31 @@ impl Shared {
         })
     }
 
-    async fn look(&self, directory: &str, path: &str, name: &OsStr) -> io::Result<Option<Thing>> {
+    async fn look(
+        &self,
+        directory: &str,
+        path: &str,
+        name: &OsStr,
+    ) -> io::Result<Option<(Thing, Type)>> {
+        let of_directory = || (Thing::Directory(format!("{path}/").into()), Type::default());
         let below = format!("{path}/");
         match self.client.look(path).await? {
-            Look::File(version) => return Ok(Some(Thing::File(path.into(), version))),
-            Look::Directory => return Ok(Some(Thing::Directory(below.into()))),
+            Look::File(version, of) => {
+                return Ok(Some((Thing::File(path.into(), version), of)));
+            }
+            Look::Directory => return Ok(Some(of_directory())),
             Look::Absent => {}
         }
         if name == INDEX {
             return Ok(match self.client.look(directory).await? {
-                Look::File(version) => Some(Thing::File(directory.into(), version)),
+                Look::File(version, of) => Some((Thing::File(directory.into(), version), of)),
                 _ => None,
             });
         }
         let plain = !name.as_encoded_bytes().contains(&b'.');
         let is_directory =
             (self.options.directories && plain) || self.client.is_directory(&below).await?;
-        Ok(is_directory.then(|| Thing::Directory(below.into())))
+        Ok(is_directory.then(of_directory))
     }
 
     fn attributes(&self, id: u64, thing: &Thing) -> FileAttr {
@@ -171,18 +202,46 @@ impl Shared {
         }
     }
 
-    async fn read(&self, open: &OpenFile, offset: u64, size: usize) -> io::Result<Bytes> {
+    async fn read(
+        self: &Arc<Self>,
+        open: &OpenFile,
+        offset: u64,
+        size: usize,
+    ) -> io::Result<Bytes> {
+        timeout(self.options.timeout, self.read_in_time(open, offset, size))
+            .await
+            .map_err(|_| rustix::io::Errno::TIMEDOUT)?
+    }
+
+    async fn read_in_time(
+        self: &Arc<Self>,
+        open: &OpenFile,
+        offset: u64,
+        size: usize,
+    ) -> io::Result<Bytes> {
         if open.version.is_told() && open.whole.get().is_none() {
             match self.client.range(&open.path, &open.version, offset, size).await? {
                 Range::Bytes(bytes) => return Ok(bytes),
                 Range::NoRanges => {}
             }
         }
-        let whole =
-            open.whole.get_or_try_init(|| self.client.whole(&open.path, &open.version)).await?;
+        let whole = open.whole.get_or_try_init(|| self.whole(open)).await?;
         let first = usize::try_from(offset).unwrap_or(usize::MAX).min(whole.bytes.len());
         let end = first.saturating_add(size).min(whole.bytes.len());
         Ok(whole.bytes.slice(first..end))
+    }
+
+    /// Waits for the whole page, which one read after the other may do.
+    async fn whole(self: &Arc<Self>, open: &OpenFile) -> io::Result<Whole> {
+        let mut fetch = open.fetch.lock().await;
+        let under_way = fetch.get_or_insert_with(|| {
+            let (shared, path, version) = (self.clone(), open.path.clone(), open.version.clone());
+            let whole = async move { shared.client.whole(&path, &version).await };
+            Fetch(tokio::spawn(whole))
+        });
+        let done = (&mut under_way.0).await;
+        *fetch = None;
+        done.map_err(io::Error::other)?
     }
 }
 
@@ -269,7 +328,8 @@ impl Filesystem for Site {
             FopenFlags::FOPEN_DIRECT_IO
         };
         let handle = self.number();
-        let open = OpenFile { path, version, whole: OnceCell::new() };
+        let (whole, fetch) = (OnceCell::new(), tokio::sync::Mutex::default());
+        let open = OpenFile { path, version, whole, fetch };
         self.handles.lock().insert(handle, Arc::new(open));
         reply.opened(FileHandle(handle), how | FopenFlags::FOPEN_NOFLUSH);
     }
@@ -351,12 +411,31 @@ impl Filesystem for Site {
         reply.ok();
     }
 
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(Errno::EOPNOTSUPP);
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let kind = self.shared.nodes.lock().kind(ino.0);
+        let Some(kind) = kind else { return reply.error(Errno::ESTALE) };
+        match kind.attributes().find(|(known, _)| name == *known) {
+            Some((_, value)) => answer(value, size, reply),
+            None if name.as_encoded_bytes().starts_with(b"user.") => reply.error(Errno::ENODATA),
+            None => reply.error(Errno::EOPNOTSUPP),
+        }
     }
 
-    fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
-        if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let kind = self.shared.nodes.lock().kind(ino.0);
+        let Some(kind) = kind else { return reply.error(Errno::ESTALE) };
+        let names: String = kind.attributes().map(|(name, _)| format!("{name}\0")).collect();
+        answer(names.as_bytes(), size, reply);
+    }
+}
+
+/// Answers a request for extended attributes; a size of 0 asks for the length.
+fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
+    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    match size {
+        0 => reply.size(length),
+        room if room < length => reply.error(Errno::ERANGE),
+        _ => reply.data(value),
     }
 }
 
@@ -375,3 +454,5 @@ impl Served for SiteServed {
 
 /// A lifetime that suits most sites: as long as one command takes.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
+/// The limit for an operation: a program that waits for one cannot be killed.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);

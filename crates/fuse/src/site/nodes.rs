@@ -10,7 +10,7 @@ use std::{
 
 use fuser::FileType;
 
-use super::client::Version;
+use super::version::{Type, Version};
 
 /// The number of the root, fixed by the protocol.
 pub(super) const ROOT: u64 = 1;
@@ -39,6 +39,8 @@ impl Thing {
 #[derive(Debug)]
 struct Known {
     thing: Thing,
+    /// Of a file: as the latest lookup found it.
+    kind: Type,
     /// Lookups that the kernel has not taken back.
     lookups: u64,
     /// Names in a directory that were found.
@@ -56,7 +58,12 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn new(root: &str) -> Nodes {
         let thing = Thing::Directory(root.into());
-        let known = Known { thing: thing.clone(), lookups: 1, names: BTreeMap::new() };
+        let known = Known {
+            thing: thing.clone(),
+            kind: Type::default(),
+            lookups: 1,
+            names: BTreeMap::new(),
+        };
         Nodes {
             by_id: HashMap::from([(ROOT, known)]),
             by_thing: HashMap::from([(thing, ROOT)]),
@@ -68,15 +75,23 @@ impl Nodes {
         self.by_id.get(&id).map(|known| known.thing.clone())
     }
 
+    /// The type of a file.
+    pub(super) fn kind(&self, id: u64) -> Option<Type> {
+        self.by_id.get(&id).map(|known| known.kind.clone())
+    }
+
     /// A name was found; counts the lookup. Gives its number.
-    pub(super) fn enter(&mut self, parent: u64, name: &OsStr, thing: Thing) -> u64 {
+    pub(super) fn enter(&mut self, parent: u64, name: &OsStr, found: (Thing, Type)) -> u64 {
+        let (thing, of) = found;
         let id = *self.by_thing.entry(thing.clone()).or_insert_with(|| {
             self.next += 1;
             self.next
         });
         let kind = thing.kind();
-        let fresh = || Known { thing, lookups: 0, names: BTreeMap::new() };
-        self.by_id.entry(id).or_insert_with(fresh).lookups += 1;
+        let fresh = || Known { thing, kind: Type::default(), lookups: 0, names: BTreeMap::new() };
+        let known = self.by_id.entry(id).or_insert_with(fresh);
+        known.lookups += 1;
+        known.kind = of;
         if let Some(parent) = self.by_id.get_mut(&parent)
             && (parent.names.len() < NAMES || parent.names.contains_key(name))
         {

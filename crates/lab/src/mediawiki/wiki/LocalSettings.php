@@ -6,6 +6,7 @@
  *   LARDER_MW_DIR     directory for the databases and caches of this run
  *   LARDER_MW_SERVER  URL under which readers see the wiki: Larder's address
  *   LARDER_MW_CDN     address of Larder as host:port, to which MediaWiki sends its purges; unset: none are sent
+ *   LARDER_MW_HTCP    instead: addresses of Larders as host:port with commas between, to which it sends its purges by HTCP
  *   LARDER_MW_MEMCACHED  address of Larder's memcached face as host:port: objects and sessions are kept there; unset: no objects
  *                     are cached, sessions lie in the database
  *   LARDER_MW_CLIENT  with it: memcached-php (MediaWiki's own client, the default) or memcached-pecl (libmemcached)
@@ -26,6 +27,14 @@ $larderObjects = $larderRoute['objects'] ?? getenv( 'LARDER_MW_MEMCACHED' );
 $wgServer = getenv( 'LARDER_MW_SERVER' );
 $wgUseCdn = true;
 $wgCdnServers = array_filter( [ getenv( 'LARDER_MW_CDN' ) ] );
+if ( getenv( 'LARDER_MW_HTCP' ) ) {
+	// docs/family.md: every cache is told by a datagram of its own, or all by one to a multicast group.
+	$wgCdnServers = [];
+	$wgHTCPRouting = [ '' => array_map(
+		static fn ( $place ) => array_combine( [ 'host', 'port' ], explode( ':', $place ) ),
+		explode( ',', getenv( 'LARDER_MW_HTCP' ) )
+	) ];
+}
 // Believe X-Forwarded-For of the cache in front: recent changes then show the readers' addresses.
 $wgCdnServersNoPurge = [ '127.0.0.1' ];
 $wgCdnMaxAge = 18000;
