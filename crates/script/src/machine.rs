@@ -50,6 +50,8 @@ impl Machine {
             memory,
             version: Cell::default(),
             killed: Cell::new(false),
+            interval: Cell::default(),
+            has_looked: Cell::new(false),
             work: Cell::new(0),
             registered: RefCell::default(),
             killed_at: RefCell::default(),

@@ -92,6 +92,10 @@ pub(crate) struct Control {
     /// RESP version of the replies that the script gets (`redis.setresp`).
     pub(crate) version: Cell<Version>,
     pub(crate) killed: Cell<bool>,
+    /// Lua instructions between two looks at the time.
+    pub(crate) interval: Cell<u32>,
+    /// A look in this slice found that it was not over.
+    pub(crate) has_looked: Cell<bool>,
     /// Work since the last look ([`Pause::work`]).
     pub(crate) work: Cell<usize>,
     /// Functions of the library that was loaded last.

@@ -99,6 +99,26 @@ fn scripts_without_an_end_are_stopped() {
     }
 }
 
+/// Where instructions take long, the time is looked at after each of them; the next script begins
+/// as if there had been no such one.
+#[test]
+fn slow_instructions_are_looked_at_more_often() {
+    let mut machine = machine();
+    let mut slices = |text: &str| {
+        let (mut event, mut slices) = (machine.start(task(text)), 0);
+        while !matches!(event, Event::Done(_)) {
+            slices += 1;
+            event = machine.resume();
+        }
+        slices
+    };
+    for _ in 0..2 {
+        assert!(slices("for i = 1, 200 do end return 1") <= 2);
+        let slow = "local a = 'x' local n = 0 for i = 1, 2000 do if a < 'y' then n = n + 1 end end";
+        assert!(slices(slow) > 2000);
+    }
+}
+
 /// A reply may have more pairs than values can be held at a time.
 #[test]
 fn replies_of_many_pairs_are_whole() {
@@ -279,7 +299,6 @@ fn a_machine_is_dropped_in_any_state() {
 /// Natives on long texts and tables are left in the middle, and end by force.
 #[test]
 fn natives_on_megabytes_are_left_in_the_middle() {
-    let mut machine = machine();
     for native in [
         "s:upper()",
         "s:lower()",
@@ -293,20 +312,41 @@ fn natives_on_megabytes_are_left_in_the_middle() {
         // The texts and tables are made first: that takes slices, too.
         let made =
             "local s, t = string.rep('abcdefgh', 131072), {} for i = 1, 20000 do t[i] = i end ";
-        let slices = |text: String| {
-            let (mut machine, mut count) = (self::machine(), 0);
-            let mut event = machine.start(task(&text));
-            while !matches!(event, Event::Done(_)) {
-                count += 1;
-                event = machine.resume();
-            }
-            count
+        let looks = |text: String| {
+            let looks = std::rc::Rc::new(std::cell::Cell::new(0));
+            let count = looks.clone();
+            let is_over = Box::new(move || {
+                count.set(count.get() + 1);
+                false
+            });
+            let mut machine = Machine::new(Settings { memory: 8 << 20, is_over, seed: 1 }).unwrap();
+            assert!(matches!(machine.start(task(&text)), Event::Done(_)));
+            looks.get()
         };
-        let without = slices(format!("{made} return 1"));
-        let with = slices(format!("{made} {native} return 1"));
-        assert!(with > without + 2, "{native}: {with} slices, {without} without it");
-        let text = format!("{made} while true do pcall(function() {native} end) end");
-        assert!(run(&mut machine, &text, without + 3).contains("Script killed"), "{native}");
+        let without = looks(format!("{made} return 1"));
+        let with = looks(format!("{made} {native} return 1"));
+        assert!(with > without + 2, "{native}: {with} looks, {without} without it");
+        // The looks count from its call on.
+        let is_made = std::rc::Rc::new(std::cell::Cell::new(false));
+        let looked = is_made.clone();
+        let is_over = Box::new(move || looked.get());
+        let mut machine = Machine::new(Settings { memory: 8 << 20, is_over, seed: 1 }).unwrap();
+        let text =
+            format!("{made} redis.call('ping') while true do pcall(function() {native} end) end");
+        let mut event = machine.start(task(&text));
+        assert!(matches!(event, Event::Call(..)), "{native}");
+        is_made.set(true);
+        event = machine.reply(b"+OK\r\n".to_vec());
+        for _ in 0..100 {
+            assert!(matches!(event, Event::Slice), "{native}");
+            event = machine.resume();
+        }
+        machine.kill();
+        while matches!(event, Event::Slice) {
+            event = machine.resume();
+        }
+        let Event::Done(reply) = event else { panic!("{native}") };
+        assert!(String::from_utf8_lossy(&reply).contains("Script killed"), "{native}");
     }
 }
 

@@ -19,8 +19,12 @@ use crate::{
 
 /// Arguments between two looks at the time.
 const ITEMS: usize = 256;
-/// Lua instructions between two looks at the time.
+/// Lua instructions between two looks at the time, at first. A script in which so many took longer
+/// than a slice is looked at more often from then on, up to each instruction: to compare two texts
+/// of megabytes, or to read one as a number, is one instruction.
 const INSTRUCTIONS: u32 = 500;
+/// The interval becomes shorter by this factor.
+const FINER: u32 = 10;
 /// Compiled scripts kept in a state; their texts are kept elsewhere.
 const COMPILED: usize = 500;
 /// Garbage is collected after a script that leaves more than this, in bytes.
@@ -96,7 +100,7 @@ impl<'a> World<'a> {
             )?,
         )?;
         lua.set_named_registry_value("look", native.raw_get::<Function>("look")?)?;
-        hook(lua, &pause.control)?;
+        hook(lua, &pause.control, INSTRUCTIONS)?;
         let (pause, compiled) = (pause.clone(), HashMap::new());
         let libraries = Libraries::new(library, call);
         Ok(World { lua, pause, run, env, globals, compiled, libraries })
@@ -105,6 +109,12 @@ impl<'a> World<'a> {
     /// Runs or compiles a script. Returns its reply.
     pub(crate) fn run(&mut self, task: &Task) -> Vec<u8> {
         let mut out = Vec::new();
+        let control = &self.pause.control;
+        control.has_looked.set(false);
+        if control.interval.get() != INSTRUCTIONS {
+            // Without a hook there is no script: the interval stays short then.
+            let _ = hook(self.lua, control, INSTRUCTIONS);
+        }
         match self.result(task, &mut out) {
             Ok(()) => {}
             Err(_) if self.pause.control.killed.get() => {
@@ -261,14 +271,21 @@ pub(crate) fn compile(
 
 /// Looks at the time every so many instructions. Ends a script by an error where it is to end by
 /// force; whatever catches errors throws that one again (`boot.lua`).
-fn hook(lua: &Lua, control: &std::rc::Rc<Control>) -> Result<()> {
+fn hook(lua: &Lua, control: &std::rc::Rc<Control>, interval: u32) -> Result<()> {
     let control = control.clone();
-    let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS);
+    let triggers = HookTriggers::new().every_nth_instruction(interval);
+    control.interval.set(interval);
     lua.set_global_hook(triggers, move |lua, debug| {
         if control.killed.get() {
             return Err(stop(&control, debug));
         }
-        if (control.is_over)() {
+        if !(control.is_over)() {
+            control.has_looked.set(true);
+        } else {
+            let is_slow = !control.has_looked.replace(false);
+            if is_slow && control.interval.get() > 1 {
+                hook(lua, &control, (control.interval.get() / FINER).max(1))?;
+            }
             let looked = lua.named_registry_value::<Function>("look")?.call::<()>(());
             if control.killed.get() {
                 return Err(stop(&control, debug));
