@@ -44,6 +44,8 @@ impl Request {
 pub struct Asker {
     /// Its address; None: Larder asks for itself.
     pub client: Option<IpAddr>,
+    /// The application is not told the address.
+    pub hidden: bool,
     /// It came by TLS, to Larder or to a trusted proxy.
     pub secure: bool,
 }
