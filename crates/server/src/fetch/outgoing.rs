@@ -48,6 +48,7 @@ pub(crate) fn request(
             client: Some(request.client()),
             hidden: !route.policy.forward_client && !matches!(mode, Mode::Pass),
             secure: request.scheme() == Scheme::Https,
+            others: None,
         },
     }
 }

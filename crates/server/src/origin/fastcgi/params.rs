@@ -17,7 +17,7 @@ pub(super) struct Facts<'a> {
     pub(super) target: &'a str,
     /// The fields to send, Host included.
     pub(super) headers: &'a HeaderMap,
-    pub(super) asker: Asker,
+    pub(super) asker: &'a Asker,
     /// None: the application knows its paths itself.
     pub(super) script: Option<&'a Script>,
     /// The path with its escapes undone.
@@ -184,7 +184,7 @@ mod tests {
             method: &Method::POST,
             target: "/index.php/a%20b?c=d",
             headers: &map,
-            asker: Asker { client: Some([192, 0, 2, 1].into()), hidden: false, secure },
+            asker: &Asker { client: Some([192, 0, 2, 1].into()), secure, ..Asker::default() },
             script: Some(&script),
             path: b"/index.php/a b",
             length: Some(5),
