@@ -115,12 +115,12 @@ fn a_response_of_ocsp_is_stapled_and_read_again() {
     papers.judge(&[], "other");
     for (name, told) in [("other", "another certificate's"), ("../authority", "cannot read")] {
         larder.rewrite_config(&stapled(name));
-        larder.hup_and_wait();
+        larder.hup();
         wait_until("the fault to be told", || larder.stderr().contains(told));
     }
     std::fs::copy(papers.file("server.pem"), papers.file("none.ocsp")).unwrap();
     larder.rewrite_config(&stapled("none"));
-    larder.hup_and_wait();
+    larder.hup();
     wait_until("the fault to be told", || larder.stderr().contains("no OCSP response in DER"));
     assert!(status(&larder).contains("Cert Status: good"), "the one in use stays");
 }
