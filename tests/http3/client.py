@@ -271,8 +271,11 @@ async def gather(crowd, connect, command):
         while not client.has_sent():
             await asyncio.sleep(0.005)
     for client in crowd:
-        if client.closed is None:
-            await asyncio.wait_for(client.ping(), PATIENCE)
+        try:
+            if client.closed is None:
+                await asyncio.wait_for(client.ping(), PATIENCE)
+        except ConnectionError:
+            pass  # The server has closed it.
     return sum(client.closed is None for client in crowd)
 
 
