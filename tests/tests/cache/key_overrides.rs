@@ -354,9 +354,11 @@ fn however_a_client_speaks_the_origin_gets_one_head() {
         "GET /N HTTP/1.0\r\nHost: site.test\r\n",
         "GET http://site.test/N HTTP/1.1\r\nHost: site.test\r\n",
         "GET /N HTTP/1.1\r\nHOST: Site.TEST.:80\r\nConnection: keep-alive\r\n",
-        "GET /N HTTP/1.1\r\nHost: site.test\r\nVia: 1.0 fred, 2 inner\r\nAccept-Encoding: gzip;q=0\r\n",
+        "GET /N HTTP/1.1\r\nHost: site.test\r\nVia: 1.0 fred, 2 inner\r\nAccept-Encoding: \
+         gzip;q=0\r\n",
         "GET /N HTTP/1.1\r\nHost: site.test\r\nX-Forwarded-For: 203.0.113.7\r\nLarder-Debug: 1\r\n",
-        "GET /N HTTP/1.1\r\nHost: site.test\r\nSurrogate-Capability: a=\"ESI/1.0\"\r\nProxy: evil\r\n",
+        "GET /N HTTP/1.1\r\nHost: site.test\r\nSurrogate-Capability: a=\"ESI/1.0\"\r\nProxy: \
+         evil\r\n",
     ]
     .iter()
     .enumerate()

@@ -79,9 +79,9 @@ pub fn is_coding(name: &[u8]) -> bool {
         || (is_token(name) && name.iter().any(u8::is_ascii_lowercase) && !is_mistaken(name))
 }
 
-/// Words in Content-Encoding that say nothing, in lower case: no coding at all, transfer codings and
-/// those of mail, words of programs for "nothing", and character sets. A `*` at the end stands for
-/// anything.
+/// Words in Content-Encoding that say nothing, in lower case: no coding at all, transfer codings
+/// and those of mail, words of programs for "nothing", and character sets. A `*` at the end stands
+/// for anything.
 const MISTAKEN: [&str; 31] = [
     "identity",
     "none",

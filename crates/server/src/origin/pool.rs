@@ -253,8 +253,8 @@ impl Permit {
         Ok(Permit { _share, _connection: connections.clone().try_acquire_owned()? })
     }
 
-    /// The share first: a client that has used it up does not stand before others in the queue. Once
-    /// others wait for the same answer, it is not needed.
+    /// The share first: a client that has used it up does not stand before others in the queue.
+    /// Once others wait for the same answer, it is not needed.
     async fn take(
         share: Option<&Arc<Semaphore>>,
         connections: &Arc<Semaphore>,
