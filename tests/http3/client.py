@@ -1,6 +1,7 @@
 """A client of HTTP/3 on aioquic, driven by a test: a command in JSON per line of the standard
 input, its result per line of the standard output. Arguments: port, name of the server, file of the
-authority; `bare` leaves HTTP/3 to the test, which then sends the bytes of streams itself."""
+authority; `bare` leaves HTTP/3 to the test, which then sends the bytes of streams itself; `from=`
+is the address to send from, `max_data=` and `max_stream_data=` are windows."""
 
 import asyncio
 import base64
@@ -105,6 +106,14 @@ class Client(QuicConnectionProtocol):
         while self.closed is None and number // 4 >= self._quic._remote_max_streams_bidi:
             self.transmit()
             await asyncio.sleep(0.005)
+
+    def has_sent(self):
+        """Whether everything is sent that the server's windows allow."""
+        quic = self._quic
+        if self.closed is not None or quic._remote_max_data_used >= quic._remote_max_data:
+            return True
+        streams = quic._streams.values()
+        return all(one.sender.buffer_is_empty or one.is_blocked for one in streams)
 
     def over(self, number):
         stream = self.stream(number)
@@ -246,6 +255,30 @@ async def perform(client, command):
     raise ValueError(do)
 
 
+async def gather(crowd, connect, command):
+    """Connects so often and begins the streams. Returns how many connections are left when all of
+    it is sent."""
+    streams = [(bytes.fromhex(one["bytes"]), one["end"]) for one in command["streams"]]
+    for _ in range(command["count"]):
+        client = await connect()
+        crowd.append(client)
+        for data, end in streams:
+            number = client._quic.get_next_available_stream_id()
+            await asyncio.wait_for(client.may_open(number), PATIENCE)
+            if client.closed is None:
+                client._quic.send_stream_data(number, data, end)
+        client.transmit()
+        while not client.has_sent():
+            await asyncio.sleep(0.005)
+    for client in crowd:
+        try:
+            if client.closed is None:
+                await asyncio.wait_for(client.ping(), PATIENCE)
+        except ConnectionError:
+            pass  # The server has closed it.
+    return sum(client.closed is None for client in crowd)
+
+
 async def main():
     port, name, authority = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     bare = "bare" in sys.argv[4:]
@@ -257,13 +290,18 @@ async def main():
         if option.startswith("max_data="):
             configuration.max_data = int(option[9:])
             configuration.max_stream_data = int(option[9:])
+        if option.startswith("max_stream_data="):
+            configuration.max_stream_data = int(option[16:])
+    source = [option[5:] for option in sys.argv[4:] if option.startswith("from=")]
+    source = source[0] if source else "127.0.0.1"
     loop = asyncio.get_running_loop()
     tickets = []
+    crowd = []
 
     async def connect():
         quic = QuicConnection(configuration=configuration, session_ticket_handler=tickets.append)
         _, client = await loop.create_datagram_endpoint(
-            lambda: Client(quic, bare=bare), local_addr=("127.0.0.1", 0)
+            lambda: Client(quic, bare=bare), local_addr=(source, 0)
         )
         client.connect(("127.0.0.1", port))
         try:
@@ -282,6 +320,9 @@ async def main():
                 client.close()
                 client = await connect()
                 result = {"closed": client.closed, "resumed": client.resumed}
+            elif command["do"] == "crowd":
+                # More connections, which stay, each with the same streams.
+                result = {"open": await gather(crowd, connect, command)}
             elif command["do"] == "half":
                 # Handshakes that are never finished.
                 for _ in range(command["count"]):

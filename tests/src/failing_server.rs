@@ -23,7 +23,8 @@ pub enum Fault {
     Refusing,
     /// It answers everything with 500.
     Errors,
-    /// It answers two requests, then one with 503, and then it breaks off one.
+    /// It answers eight requests, then one with 503, and then it breaks off one: too seldom to be
+    /// taken out, and within the retries that requests may have.
     Flapping,
 }
 
@@ -141,8 +142,8 @@ fn script(
                 page(seen, reply);
             }
             Some(Fault::Errors) => error(seen, reply, 500),
-            Some(Fault::Flapping) if seen.number % 4 == 2 => error(seen, reply, 503),
-            Some(Fault::Flapping) if seen.number % 4 == 3 => {
+            Some(Fault::Flapping) if seen.number % 10 == 8 => error(seen, reply, 503),
+            Some(Fault::Flapping) if seen.number % 10 == 9 => {
                 reply.close();
             }
             _ => {

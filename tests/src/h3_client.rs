@@ -165,6 +165,15 @@ impl H3 {
         result["streams"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
     }
 
+    /// More connections of this client, each of which begins these streams and reads nothing. Returns
+    /// how many are open when everything is sent that the server takes.
+    #[track_caller]
+    pub fn crowd(&mut self, count: usize, streams: &[Raw]) -> u64 {
+        let streams: Vec<_> = streams.iter().map(Raw::told).collect();
+        let command = json!({ "do": "crowd", "count": count, "streams": streams });
+        self.tell(&command)["open"].as_u64().unwrap()
+    }
+
     /// The code by which the server closes the connection.
     #[track_caller]
     pub fn closed(&mut self) -> u64 {

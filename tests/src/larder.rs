@@ -4,7 +4,7 @@ use crate::printed::Printed;
 use crate::process::Usage;
 use crate::scratch::Scratch;
 use crate::started;
-use crate::wait::{PATIENCE, wait_for};
+use crate::wait::{PATIENCE, wait_for, wait_until};
 use crate::wire::Wire;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -200,6 +200,15 @@ impl Larder {
     /// Asks it to read its configuration again and to reopen its logs.
     pub fn hup(&self) {
         self.signal(rustix::process::Signal::HUP);
+    }
+
+    /// The same; the new configuration is in use when this returns.
+    #[track_caller]
+    pub fn hup_and_wait(&self) {
+        let reloads = || self.stderr().matches("larder: configuration reloaded").count();
+        let before = reloads();
+        self.hup();
+        wait_until("the configuration to be read again", || reloads() > before);
     }
 
     /// Asks it to print its counters.

@@ -16,7 +16,7 @@ fn spellings(name: &str) -> [String; 5] {
 fn no_field_that_overrides_changes_the_request_to_the_origin() {
     for name in overrides().chain(RULED.iter().copied()).flat_map(spellings) {
         let line = format!("{name}: evil\r\n");
-        for flags in [0, 1, 2, 4, 5, 8, 16, 31, 32, 35, 63] {
+        for flags in [0, 1, 2, 4, 5, 8, 16, 31, 32, 35, 63, 64, 65, 127] {
             check(flags, b"", line.as_bytes(), b"");
         }
     }
@@ -31,6 +31,18 @@ fn the_rule_is_asked_of_most_names() {
     assert!(HARMLESS.iter().all(alike));
 }
 
+#[test]
+fn the_clients_address_is_told_and_nothing_else_of_it() {
+    for first in ["203.0.113.7", "evil.test, 203.0.113.7", "203.0.113.7, 2001:db8::1"] {
+        let line = format!("X-Forwarded-For: {first}\r\nForwarded: for=1.2.3.4;host=evil.test\r\n");
+        for flags in [1, 65] {
+            assert!(check(flags, b"", line.as_bytes(), b""), "{first}: the address is in no key");
+            let host = b"X-Forwarded-Host: other.test\r\n";
+            assert!(check(flags, host, line.as_bytes(), b""), "{first}: behind a named host");
+        }
+    }
+}
+
 fn line() -> impl Strategy<Value = String> {
     let names: Vec<String> = overrides().flat_map(spellings).collect();
     let own = |list: &'static [&'static str]| select(list).prop_map(str::to_owned);
@@ -40,6 +52,8 @@ fn line() -> impl Strategy<Value = String> {
         "(theme|lang|_own)=(a|b)(; theme=c)?",
         "(gzip|br)(;q=[01])?",
         "https?|bytes=0-1|evil[.]test(:80)?",
+        "(203[.]0[.]113[.][0-9], ){0,2}2001:db8::[1-9]",
+        "for=203[.]0[.]113[.][0-9];host=evil[.]test;proto=https",
     ];
     (name, value).prop_map(|(name, value)| format!("{name}: {value}\r\n"))
 }
@@ -48,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
     #[test]
     fn one_key_and_variant_is_one_request(
-        flags in 0u8..64,
+        flags in 0u8..128,
         common in vec(line(), 0..4),
         first in vec(line(), 0..4),
         second in vec(line(), 0..3),

@@ -169,7 +169,7 @@ fn a_head_that_is_no_head_is_no_page() {
 fn an_object_that_expires_ends_its_page() {
     let origin = numbered();
     let larder = larder(&origin, PREFIX);
-    say(&larder, "set page:site.test/brief 0 1 5\r\nbrief\r\n");
+    say(&larder, "set page:site.test/brief 0 3 5\r\nbrief\r\n");
     assert_eq!(body(&larder, "/brief"), "brief");
     larder_tests::wait_until("the object to expire", || body(&larder, "/brief") == "origin 1");
     // An expiry that is moved moves the page's.

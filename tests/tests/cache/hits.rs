@@ -53,7 +53,11 @@ fn via_names_us_on_both_sides() {
         let answer = get_with(larder.addr(), "/", &["Via: 1.1 outer"]);
         assert_eq!(answer.fields.joined("via"), "1.1 inner, 1.1 larder");
     }
-    assert_eq!(origin.last().fields.joined("via"), "1.1 outer, 1.1 larder");
+    // The page is for everyone: the way of its first visitor is not told.
+    assert_eq!(origin.last().fields.joined("via"), "1.1 larder");
+    let fields = ["Host: a", "Via: 1.0 far, 1.1 outer", "Content-Length: 0"];
+    larder.connect().ask("POST", "/", &fields).assert_status(200);
+    assert_eq!(origin.last().fields.joined("via"), "1.0 far, 1.1 outer, 1.1 larder");
 }
 
 #[test]

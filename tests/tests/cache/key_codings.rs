@@ -243,11 +243,23 @@ fn apaches_mod_deflate_codes_nothing_for_those_who_did_not_ask() {
 /// not read it.
 #[test]
 fn a_coding_nobody_asked_for_is_kept_for_nobody() {
-    let origin =
-        Origin::serving(&["Cache-Control: max-age=600", "Content-Encoding: lzma"], "packed");
+    let origin = Origin::start(|seen, reply| {
+        let coding = format!("Content-Encoding: {}", &seen.path()[1..]);
+        reply.ok(&["Cache-Control: max-age=600", &coding], "packed");
+    });
     let larder = Larder::before(&origin.url());
-    for _ in 0..2 {
-        get_with(larder.addr(), "/", &["Accept-Encoding: gzip"]).assert_status(200);
+    for (number, coding) in ["lzma", "foo", "x-lz4", "Own", "gzip,foo"].iter().enumerate() {
+        let target = format!("/{coding}");
+        for _ in 0..2 {
+            get_with(larder.addr(), &target, &["Accept-Encoding: gzip"]).assert_status(200);
+        }
+        assert_eq!(origin.count(), 2 * (number + 1), "{coding} was not stored");
     }
-    assert_eq!(origin.count(), 2, "nothing was stored");
+    // Words that servers write there by mistake: the content is not coded.
+    for (number, word) in ["utf-8", "UTF-8", "none", "iso-8859-1"].iter().enumerate() {
+        for _ in 0..2 {
+            get_with(larder.addr(), &format!("/{word}"), &["Accept-Encoding: gzip"]);
+        }
+        assert_eq!(origin.count(), 10 + number + 1, "{word} was stored");
+    }
 }

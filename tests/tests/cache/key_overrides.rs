@@ -4,7 +4,7 @@
 
 use larder_proto::http::overrides::TABLE;
 use larder_tests::wire::request;
-use larder_tests::{Gate, Larder, Origin, Seen, Wire};
+use larder_tests::{Gate, H2, Larder, Origin, Seen, Wire};
 
 /// Names from public lists, beside those of the table under test.
 const NAMES: &str = include_str!("../../../crates/proto/tests/rule_for_keys/names.txt");
@@ -45,7 +45,10 @@ fn echo(trusted: bool) -> (Origin, Larder) {
 /// `trusted`: every client is a trusted proxy.
 fn before(origin: &Origin, trusted: bool) -> Larder {
     let proxies = if trusted { "trusted_proxies = [\"127.0.0.1\"]" } else { "" };
-    Larder::with_config(&format!("[http]\n{proxies}\n[[site]]\norigin = \"{}\"", origin.url()))
+    Larder::with_config(&format!(
+        "[http]\nh2c = true\n{proxies}\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    ))
 }
 
 /// As written, with underscores, and with one of each.
@@ -250,6 +253,151 @@ fn what_varies_on_the_clients_address_is_for_nobody_else() {
             let answer = larder.connect().get("/", &[&format!("X-Forwarded-For: {address}")]);
             assert_eq!(answer.text(), format!("{address}, 127.0.0.1"), "{vary}");
         }
+    }
+}
+
+/// Fields about a client, with values that programs believe; `N` is the client's number.
+const BELIEVED: [(&str, &str); 24] = [
+    ("X-Forwarded-For", "203.0.113.N"),
+    ("Forwarded", "for=203.0.113.N;host=evil-N.test;proto=https"),
+    ("Forwarded", "for=\"[2001:db8::N]:4711\";by=_evil-N"),
+    ("Via", "1.1 evil-N.test"),
+    ("X-Real-IP", "203.0.113.N"),
+    ("X-Client-IP", "203.0.113.N"),
+    ("X-Cluster-Client-IP", "203.0.113.N"),
+    ("X-Originating-IP", "203.0.113.N"),
+    ("X-Remote-Addr", "203.0.113.N"),
+    ("X-Forwarded", "for=203.0.113.N"),
+    ("Forwarded-For", "203.0.113.N"),
+    ("True-Client-IP", "203.0.113.N"),
+    ("CF-Connecting-IP", "203.0.113.N"),
+    ("Fastly-Client-IP", "203.0.113.N"),
+    ("X-Forwarded-Server", "evil-N.test"),
+    ("X-Host", "evil-N.test"),
+    ("X-Forwarded-Port", "8443"),
+    ("X-Forwarded-Scheme", "https"),
+    ("X-Forwarded-Ssl", "on"),
+    ("X-Url-Scheme", "https"),
+    ("Front-End-Https", "on"),
+    ("X-Forwarded-Prefix", "/evil-N"),
+    ("X-Original-URL", "/evil-N"),
+    ("X-HTTP-Method-Override", "DELETE"),
+];
+
+/// The exception that docs/operations.md names: lines that may tell of the client's address.
+fn tells_address(line: &str) -> bool {
+    ["x-forwarded-for: ", "forwarded: "].iter().any(|told| line.starts_with(told))
+}
+
+/// Believable values are no way around the rule: a page shows of the client that had it made its
+/// address, as far as trusted proxies vouch for it, and nothing else.
+#[test]
+fn of_the_client_that_makes_a_page_its_address_alone_is_told() {
+    for (proxies, lines, tells) in [
+        ("", "", true),
+        ("trusted_proxies = [\"127.0.0.1\"]", "", true),
+        ("trusted_proxies = [\"127.0.0.1\"]", "forward_client = false", false),
+    ] {
+        let origin = Origin::start(|seen, reply| {
+            reply.ok(&["Cache-Control: max-age=600"], showing(seen));
+        });
+        let url = origin.url();
+        let config = format!("[http]\n{proxies}\n[[site]]\norigin = \"{url}\"\n{lines}");
+        let larder = Larder::with_config(&config);
+        let plain = larder.connect().get("/plain", &[]).text().to_lowercase();
+        assert_eq!(plain.contains("127.0.0.1\n"), tells, "{plain}");
+        let ask = |number: u32| {
+            let fields = BELIEVED.iter().enumerate().map(|(at, (name, value))| {
+                let value = value.replace('N', &number.to_string());
+                (format!("/{at}"), vec![format!("{name}: {value}")])
+            });
+            ask_all(&mut larder.connect(), &fields.collect::<Vec<_>>())
+        };
+        let (first, second) = (ask(1), ask(2));
+        for ((name, _), (first, second)) in BELIEVED.iter().zip(first.iter().zip(&second)) {
+            let vouched = !proxies.is_empty() && *name == "X-Forwarded-For";
+            assert_eq!(first, second, "{name} is in no key");
+            let (told, others): (Vec<&str>, Vec<&str>) =
+                plain.lines().partition(|line| tells_address(line));
+            let page = first.to_lowercase();
+            let (told_here, others_here): (Vec<&str>, Vec<&str>) =
+                page.lines().partition(|line| tells_address(line));
+            assert_eq!(others_here, others, "{name}");
+            assert_eq!(told_here == told, !(vouched && tells), "{name}: {told_here:?}");
+            assert!(!page.contains("evil") && !page.contains("2001:db8"), "{name}: {page}");
+        }
+        assert_eq!(origin.count(), 1 + BELIEVED.len());
+        // Past the cache the origin is told, whatever the site says of stored pages.
+        let passed = larder.connect().ask("POST", "/", &["Host: a", "Content-Length: 0"]);
+        assert!(passed.text().to_lowercase().contains("x-forwarded-for: 127.0.0.1\n"));
+    }
+}
+
+/// The scheme that a trusted proxy names is in the key.
+#[test]
+fn pages_of_http_and_https_behind_a_proxy_are_apart() {
+    let (origin, larder) = echo(true);
+    for (scheme, times) in [("https", 1), ("http", 2), ("https", 2)] {
+        let field = format!("X-Forwarded-Proto: {scheme}");
+        let text = larder.connect().get("/", &[&field]).text().to_lowercase();
+        assert!(text.contains(&format!("x-forwarded-proto: {scheme}\n")), "{text}");
+        assert_eq!(origin.count(), times);
+    }
+}
+
+/// The whole head that the origin gets, the fields that Larder itself adds included.
+#[test]
+fn however_a_client_speaks_the_origin_gets_one_head() {
+    let (origin, larder) = echo(false);
+    let mut expected = larder.connect().get("/plain", &[]).text().to_owned();
+    for (number, text) in [
+        "GET /N HTTP/1.0\r\nHost: site.test\r\n",
+        "GET http://site.test/N HTTP/1.1\r\nHost: site.test\r\n",
+        "GET /N HTTP/1.1\r\nHOST: Site.TEST.:80\r\nConnection: keep-alive\r\n",
+        "GET /N HTTP/1.1\r\nHost: site.test\r\nVia: 1.0 fred, 2 inner\r\nAccept-Encoding: \
+         gzip;q=0\r\n",
+        "GET /N HTTP/1.1\r\nHost: site.test\r\nX-Forwarded-For: 203.0.113.7\r\nLarder-Debug: 1\r\n",
+        "GET /N HTTP/1.1\r\nHost: site.test\r\nSurrogate-Capability: a=\"ESI/1.0\"\r\nProxy: \
+         evil\r\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mut wire = larder.connect();
+        wire.send(text.replace("/N", &format!("/{number}")) + "\r\n");
+        assert_eq!(wire.read().text(), expected, "{text}");
+    }
+    let mut client = H2::connect(larder.addr());
+    client.ask_for("SITE.test");
+    assert_eq!(client.ask("GET", "/h2", &[("via", "2 inner")]).text(), expected);
+    // A client of pages of many names is known by nothing else.
+    expected.make_ascii_lowercase();
+    assert!(expected.contains("via: 1.1 larder\n"), "{expected}");
+    assert_eq!(origin.count(), 8);
+}
+
+/// The same rule over HTTP/2: many fields at once, and none of them is in the page.
+#[test]
+fn no_field_of_http2_is_seen_by_another() {
+    for trusted in [false, true] {
+        let (origin, larder) = echo(trusted);
+        let mut names: Vec<String> =
+            every_spelling().iter().map(|name| name.to_ascii_lowercase()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| !is_keyed(name, trusted));
+        let mut client = H2::connect(larder.addr());
+        client.ask_for("site.test");
+        let groups: Vec<&[String]> = names.chunks(40).collect();
+        for (number, names) in groups.iter().enumerate() {
+            let fields: Vec<(&str, &str)> =
+                names.iter().map(|name| (name.as_str(), "first-evil")).collect();
+            let path = format!("/{number}");
+            assert_eq!(client.ask("GET", &path, &fields).status, 200);
+            let answer = larder.connect().get(&path, &[]);
+            assert!(!answer.assert_hit().text().contains("-evil"), "{answer:?}");
+        }
+        assert_eq!(origin.count(), groups.len());
     }
 }
 

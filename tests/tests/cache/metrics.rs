@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::helper::free_port;
 use larder_tests::{
     Answer, Gate, Larder, Origin, Reply, Seen, Talk, Wire, helper::source_root, larder, wait_for,
     wait_until, wire,
@@ -106,7 +107,7 @@ fn origin_script(seen: &Seen, reply: &mut Reply, gate: &Gate) {
 fn two_sites(gate: &Gate) -> (Origin, Larder, SocketAddr) {
     let door = gate.clone();
     let origin = Origin::start(move |seen, reply| origin_script(seen, reply, &door));
-    let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let dead = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let larder = Larder::with_config(&format!(
         "[http]\nlisten = [\"127.0.0.1:0\"]\n\n[admin]\nlisten = [\"127.0.0.1:0\"]\n\n[[site]]\nhosts = [\"a.test\"]\norigin = \"{}\"\n\
          purge = {{ from = [\"127.0.0.1\"] }}\n\n[[site.rule]]\npath = \"/pass/*\"\npass = true\n\n\

@@ -222,7 +222,7 @@ fn trailers_end_bodies_both_ways() {
 #[test]
 fn a_client_that_takes_little_is_sent_little_and_dropped_in_the_end() {
     let origin = origin();
-    let larder = larder(&origin, "send_timeout = \"300ms\"");
+    let larder = larder(&origin, "send_timeout = \"2s\"");
     let mut builder = Builder::new();
     builder.initial_window_size(1_000);
     let client = H2::connect_by(larder.addr(), &builder);

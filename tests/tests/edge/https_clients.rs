@@ -211,7 +211,7 @@ fn a_session_is_not_resumed_under_other_rules() {
     for version in [&TLS13, &TLS12] {
         let with = |name: &str| s.clients.client_with(name, &s.papers, &[version]);
         s.larder.rewrite_config(&config(&s.papers, &s.clients, &s.origin, ""));
-        s.larder.hup();
+        s.larder.hup_and_wait();
         let alice = with("alice");
         let kind = |wire: &mut Wire| {
             get(wire, "required.test", "/pass", &[]);
@@ -230,7 +230,7 @@ fn a_session_is_not_resumed_under_other_rules() {
         s.clients.judge(&["alice"], "bob");
         let lines = format!("client_crl = \"{}\"", s.clients.path("revoked.pem"));
         s.larder.rewrite_config(&config(&s.papers, &s.clients, &s.origin, &lines));
-        s.larder.hup();
+        s.larder.hup_and_wait();
         wait_until("the list to count", || !is_heard(s.connect(&alice, "required.test")));
         assert_eq!(get(&mut held, "required.test", "/pass", &[]).0, 421, "an open connection");
         let told =
@@ -260,7 +260,7 @@ fn a_hello_in_pieces_is_waited_for() {
         if tls.wants_write() {
             tls.write_tls(&mut stream).unwrap();
         } else {
-            tls.read_tls(&mut stream).unwrap();
+            assert_ne!(tls.read_tls(&mut stream).unwrap(), 0, "closed in the handshake");
             tls.process_new_packets().unwrap();
         }
     }

@@ -64,7 +64,7 @@ fn keys_of_tickets_are_read_again() {
     let client = papers.client();
     shake_hands(&larder, &client);
     std::fs::copy(papers.file("two"), papers.file("one")).unwrap();
-    larder.hup();
+    larder.hup_and_wait();
     // A ticket of the old key is offered by a client that keeps none of the new one.
     wait_until("the new key", || {
         let old = papers.client();
@@ -110,7 +110,7 @@ fn a_response_of_ocsp_is_stapled_and_read_again() {
     let larder = Larder::with_config(&config(&papers, &origin, ""));
     assert!(status(&larder).contains("OCSP response: no response sent"));
     larder.rewrite_config(&stapled("server"));
-    larder.hup();
+    larder.hup_and_wait();
     wait_until("the response", || status(&larder).contains("Cert Status: good"));
     papers.judge(&[], "other");
     for (name, told) in [("other", "another certificate's"), ("../authority", "cannot read")] {

@@ -8,6 +8,7 @@ mod http2_hostile;
 mod http2_slow;
 mod http3;
 mod http3_hostile;
+mod http3_memory;
 mod http3_slow;
 mod https;
 mod https_clients;

@@ -45,7 +45,7 @@ impl Squid {
                  htcp_clr_access allow all\nnever_direct allow all\n\
                  icp_port {icp}\nhtcp_port {htcp}\nudp_incoming_address 127.0.0.3\n\
                  cache_mem 16 MB\naccess_log stdio:{dir}/access.log\ncache_log {dir}/cache.log\n\
-                 netdb_filename none\npid_filename {dir}/pid\ncoredump_dir {dir}\n\
+                 netdb_filename none\nicp_query_timeout 10000\npid_filename {dir}/pid\ncoredump_dir {dir}\n\
                  pinger_enable off\nshutdown_lifetime 0 seconds\nvisible_hostname squid.test\n\
                  cache_effective_user proxy\ncache_effective_group proxy\n"
             );

@@ -16,6 +16,10 @@ use std::thread;
 const FRESH: &str = "Cache-Control: max-age=600";
 /// Copies are not looked after in the fleet again: what makes them go away is the purge.
 const LONG: &str = "local_copy = \"1h\"\npurge_interval = \"100ms\"";
+/// A server that does not answer is noticed soon, and asked again soon: a purge asks a frozen one for
+/// several of these times. A busy machine is not taken for such a server.
+const QUICK: &str = "read_timeout = \"500ms\"\nwrite_timeout = \"1s\"\nconnect_timeout = \
+                     \"1s\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"";
 
 /// Each answer names the request's number, so that an old page shows.
 fn numbered() -> Origin {
@@ -119,8 +123,7 @@ fn a_server_that_comes_back_with_the_old_page_is_not_believed(fleet: Fleet) {
 
 fn a_frozen_server_thaws(fleet: Fleet) {
     let origin = numbered();
-    let quick =
-        format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
+    let quick = format!("{LONG}\n{QUICK}");
     let (one, two) = (fleet.larder(&origin, &quick), fleet.larder(&origin, &quick));
     for page in 0..4 {
         let target = format!("/page/{page}");
@@ -308,8 +311,7 @@ fn servers_that_lost_the_journal_are_told_again(fleet: Fleet) {
 
 fn the_fleet_is_not_believed_before_its_journal_was_read(fleet: Fleet) {
     let origin = numbered();
-    let quick =
-        format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
+    let quick = format!("{LONG}\n{QUICK}");
     let (one, two) = (fleet.larder(&origin, &quick), fleet.larder(&origin, &quick));
     let old = text(&one, "/page");
     wait_counted(&one, "stores", 1);

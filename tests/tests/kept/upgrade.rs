@@ -319,7 +319,7 @@ fn datagrams_are_answered_by_the_new_process() {
 #[test]
 fn a_program_that_cannot_take_over_changes_nothing() {
     let origin = fresh();
-    let mut line = Line::start("upgrade_timeout = \"2s\"", "", &origin);
+    let mut line = Line::start("upgrade_timeout = \"10s\"", "", &origin);
     let mut http = line.larder.connect();
     let mut memcached = connect(line.larder.face("memcached"));
     assert_eq!(http.get("/page", &[]).status, 200);

@@ -5,6 +5,7 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::helper::free_port;
 use larder_tests::{Larder, Memcached, Resp, Talk, redis::command, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -190,9 +191,7 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn a_flood_of_datagrams_keeps_nobody_out() {
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = free_port().to_string();
     let server = Memcached::larder(&["-t", "1", "-U", &port]);
     let mut other = server.connect();
     other.expect(format!("set large 0 0 500000\r\n{}\r\n", "v".repeat(500_000)), "STORED\r\n");

@@ -146,7 +146,10 @@ fn a_mount_whose_program_was_killed_is_mounted_over() {
     assert!(status.success(), "{said}");
     assert_eq!(fs::read_to_string(mount.file("file")).unwrap(), "content");
     drop(open);
-    assert!(Command::new("umount").arg(mount.path()).status().unwrap().success());
+    // The file may be open in the program for a moment yet.
+    wait_until("the mount to be let go", || {
+        Command::new("umount").arg(mount.path()).status().unwrap().success()
+    });
 }
 
 #[test]

@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::helper::free_port;
 use larder_tests::{Admin, H2, Larder, Origin, Papers, Wire, get, wait_for, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
-/// An address that is free now.
+/// An address that nobody else takes.
 fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }
 
 fn reload(larder: &Larder, config: &str) -> (bool, String) {

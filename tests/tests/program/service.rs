@@ -58,7 +58,7 @@ fn the_service_manager_is_told_each_state() {
         Command::new(binary())
             .args(["serve", "--http", "127.0.0.1:0", "--origin", "http://127.0.0.1:1"])
             .env("NOTIFY_SOCKET", directory.file("notify"))
-            .env("WATCHDOG_USEC", "200000"),
+            .env("WATCHDOG_USEC", "2000000"),
         directory.path(),
     );
     assert_eq!(next(), "READY=1");

@@ -176,7 +176,7 @@ FLUSHDB ASYNC -> OK
 # node: connect-redis, cache-manager, express sessions
 SET sess:1 {"cookie":1} EX 86400 -> OK
 EXPIRE sess:1 86400 -> 1
-TTL sess:1 -> 86400
+TTL sess:1 -> *
 GETDEL sess:1 -> {"cookie":1}
 CLIENT SETNAME app -> OK
 CLIENT SETINFO LIB-NAME x -> OK

@@ -85,8 +85,8 @@ fn a_reload_replaces_processes_and_no_visitor_notices() {
         more(pages, 20);
     });
     assert!(get(larder.addr(), "/").text().ends_with("env=blue\n"));
-    assert!(!before.into_iter().any(runs));
-    assert_eq!(children(larder.pid(), "php-cgi").len(), 3);
+    wait_until("the old ones to end", || !before.iter().copied().any(runs));
+    wait_until("three processes", || children(larder.pid(), "php-cgi").len() == 3);
 }
 
 #[test]
@@ -122,7 +122,9 @@ fn an_application_may_leave_and_come_with_a_reload() {
     larder.rewrite_config(&without);
     larder.hup();
     wait_until("its end", || !runs(process));
-    assert!(larder.stderr().matches("configuration reloaded").count() == 2);
+    wait_until("the second line", || {
+        larder.stderr().matches("configuration reloaded").count() == 2
+    });
 }
 
 #[test]

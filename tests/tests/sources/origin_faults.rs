@@ -44,10 +44,19 @@ struct Visits {
 }
 
 /// Visitors ask for pages, each of which only an origin can answer, or confirm; `during` is called
-/// when a quarter of the visits is made, and the others follow when it is done.
-fn visits(larder: &Larder, name: &str, during: impl FnOnce()) -> Visits {
+/// when a quarter of the visits is made, and the others follow when it is done. Its argument waits
+/// until every visitor has got one more answer: requests that were under way are at their end then.
+fn visits(larder: &Larder, name: &str, during: impl FnOnce(&dyn Fn())) -> Visits {
     let (begun, time) = (Instant::now(), time());
     let (made, until) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+    let answers: [AtomicUsize; VISITORS] = Default::default();
+    let counts = || answers.each_ref().map(|answers| answers.load(SeqCst));
+    let answered_again = || {
+        let before = counts();
+        wait_until("an answer to every visitor", || {
+            counts().iter().zip(before).all(|(now, before)| *now > before)
+        });
+    };
     let go_on = || match time {
         Some(time) => begun.elapsed() < time,
         None => made.load(SeqCst) < until.load(SeqCst) && begun.elapsed() < PATIENCE,
@@ -69,6 +78,7 @@ fn visits(larder: &Larder, name: &str, during: impl FnOnce()) -> Visits {
                 visits.failed.push(format!("{target}: {} {}", answer.status, answer.text()));
             }
             made.fetch_add(1, SeqCst);
+            answers[visitor].fetch_add(1, SeqCst);
         }
         visits
     };
@@ -80,7 +90,7 @@ fn visits(larder: &Larder, name: &str, during: impl FnOnce()) -> Visits {
             None => made.load(SeqCst) >= REQUESTS / 4,
         };
         wait_until("some visits", || quarter() || begun.elapsed() > PATIENCE / 2);
-        during();
+        during(&answered_again);
         until.store(made.load(SeqCst) + REQUESTS - REQUESTS / 4, SeqCst);
         let mut all = Visits::default();
         for visits in visitors.into_iter().map(|visitor| visitor.join().unwrap()) {
@@ -131,7 +141,8 @@ const HEAD: &str = "| fault | requests | failed | sent elsewhere | longest | sta
 
 #[test]
 fn no_fault_of_one_server_is_seen_and_stale_pages_bridge_a_fault_of_all() {
-    let servers = [1, 1, 1].map(|last| FailingServer::start(Ipv4Addr::new(127, 0, 0, last).into()));
+    // Addresses of this test alone: nobody takes a port there while its server is away.
+    let servers = [4, 5, 6].map(|last| FailingServer::start(Ipv4Addr::new(127, 0, 0, last).into()));
     let urls = servers.each_ref().map(FailingServer::url);
     let larder = before(&urls);
     for number in 0..STORED {
@@ -141,7 +152,7 @@ fn no_fault_of_one_server_is_seen_and_stale_pages_bridge_a_fault_of_all() {
     for (fault, name) in Fault::ALL {
         let elsewhere = || metric(&larder, "larder_origin_sent_elsewhere_total", &urls);
         let before = elsewhere();
-        let visits = visits(&larder, name.split(' ').next().unwrap(), || servers[0].fail(fault));
+        let visits = visits(&larder, name.split(' ').next().unwrap(), |_| servers[0].fail(fault));
         assert!(visits.failed.is_empty(), "{name}: {:?}", visits.failed);
         let sent = elsewhere() - before;
         assert!(sent > 0, "{name}: the fault was met");
@@ -202,12 +213,13 @@ fn a_name_that_moves_fails_no_visitor() {
     );
     get(larder.addr(), "/first").assert_status(200);
     assert_eq!((old.answered(), new.answered()), (1, 0));
-    let visits = visits(&larder, "moved", || {
+    let visits = visits(&larder, "moved", |answered_again| {
         hosts.write("hosts", &format!("{} moving.test\n", new.addr().ip()));
         wait_until("the new address to be asked", || {
             touch();
             new.answered() > 0
         });
+        answered_again();
         old.fail(Fault::Refusing);
     });
     assert!(visits.failed.is_empty(), "{:?}", visits.failed);

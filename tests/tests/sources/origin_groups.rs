@@ -244,7 +244,7 @@ fn a_server_with_500_fails_none_of_many_visitors() {
 #[test]
 fn a_frozen_server_fails_none_of_many_visitors() {
     let frozen = Frozen::start();
-    fails_no_visitor(&frozen.url(), "first_byte_timeout = \"100ms\"");
+    fails_no_visitor(&frozen.url(), "first_byte_timeout = \"1s\"");
 }
 
 #[test]

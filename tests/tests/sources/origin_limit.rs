@@ -134,3 +134,49 @@ fn where_all_connections_are_used_a_stale_page_or_503_comes() {
         assert_eq!(held.join().unwrap(), 200);
     }
 }
+
+/// One client may use three of four connections. A page that another client wants, too, does not
+/// wait until the first one who asked has some of them back.
+#[test]
+fn a_page_that_others_wait_for_is_fetched_beyond_the_share_of_its_first_visitor() {
+    let gate = Gate::closed();
+    let (slow, open) = (Arc::new(AtomicUsize::new(0)), gate.clone());
+    let count = slow.clone();
+    let origin = Origin::start(move |seen, reply| {
+        if seen.target.starts_with("/slow") {
+            count.fetch_add(1, SeqCst);
+            open.wait();
+        }
+        reply.ok(&["Cache-Control: max-age=600"], "page");
+    });
+    let url = origin.url();
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[http]\nlisten = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1\"]\n[admin]\n\
+         listen = \"127.0.0.1:0\"\n[[site]]\n[site.origin]\nurl = \"{url}\"\nmax_connections = 8\n"
+    ));
+    let ask = |client: &str, target: &str| {
+        let mut wire = larder.connect();
+        wire.send_get(target, &["Host: site.test", &format!("X-Forwarded-For: {client}")]);
+        wire
+    };
+    let (greedy, other) = ("203.0.113.1", "203.0.113.2");
+    let mut held: Vec<Wire> = (0..6).map(|n| ask(greedy, &format!("/slow/{n}"))).collect();
+    wait_until("the slow requests", || slow.load(SeqCst) == 6);
+    let sent =
+        || Admin::of(&larder).metric(&format!("larder_origin_requests_total{{origin=\"{url}\"}}"));
+    let mut first = ask(greedy, "/cold");
+    wait_until("the request for the page", || sent() == 7);
+    let mut more = ask(greedy, "/cold");
+    let page = |wire: &mut Wire| wire.read().assert_status(200).text().to_owned();
+    assert_eq!(page(&mut ask(other, "/cold")), "page");
+    assert_eq!((page(&mut first), page(&mut more)), ("page".to_owned(), "page".to_owned()));
+    assert_eq!((slow.load(SeqCst), sent()), (6, 7));
+    // Alone, the client waits for its share.
+    let mut alone = ask(greedy, "/alone");
+    wait_until("the request to wait", || sent() == 8);
+    assert_eq!(page(&mut ask(other, "/another")), "page");
+    assert!(alone.is_idle());
+    gate.open();
+    held.iter_mut().for_each(|wire| assert_eq!(wire.read().status, 200));
+    assert_eq!(page(&mut alone), "page");
+}

@@ -182,7 +182,7 @@ fn a_slow_upload_is_not_the_servers_fault() {
     let larder = before(
         &main.url(),
         &backup.url(),
-        "max_failures = 1\nfailure_pause = \"1h\"\ntotal_timeout = \"300ms\"",
+        "max_failures = 1\nfailure_pause = \"1h\"\ntotal_timeout = \"2s\"",
     );
     let mut wire = larder.connect();
     // Longer than what is read before the origin is asked.

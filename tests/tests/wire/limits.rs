@@ -125,7 +125,7 @@ fn a_head_that_drips_is_408_all_the_same() {
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let origin = Origin::serving(&["Cache-Control: max-age=60"], "page");
-    let larder = with_limits(&origin, "idle_timeout = \"300ms\"");
+    let larder = with_limits(&origin, "idle_timeout = \"2s\"");
     let mut wire = larder.connect();
     wire.get("/", &[]).assert_status(200);
     wire.expect_closed();

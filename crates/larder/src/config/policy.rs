@@ -37,6 +37,7 @@ pub(super) fn action(values: &Values) -> RuleAction {
         early_hints: values.maybe("early_hints"),
         convert_head: values.maybe("convert_head"),
         mend_redirects: values.maybe("mend_redirects"),
+        forward_client: values.maybe("forward_client"),
         limit: values.maybe("limit").map(Some),
         max_object: values.maybe("max_object"),
         disk: values.maybe::<String>("disk").as_deref().map(disk::disk_use),

@@ -47,10 +47,12 @@ fn coding(element: &[u8]) -> Option<(&[u8], u16)> {
     Some((name, q))
 }
 
-/// Whether an element of Content-Encoding says that the content is coded: it is in IANA's registry
-/// and is not `identity`, or is a coding that servers are known to use. Servers also write words
-/// there that no client could decode (`none`, a character set); these say nothing.
+/// Whether an element of Content-Encoding says that the content is coded. Every word does, whether
+/// it is in IANA's registry or not: a client that did not ask for it may not be able to decode it.
+/// Servers also write words there that are no codings, and whose content browsers show as it is:
+/// those of [`MISTAKEN`], media types, and words in capitals, as character sets are written.
 pub fn is_coding(name: &[u8]) -> bool {
+    /// Codings that are known, in any spelling.
     const CODINGS: [&str; 20] = [
         "gzip",
         "x-gzip",
@@ -74,6 +76,53 @@ pub fn is_coding(name: &[u8]) -> bool {
         "sdch",
     ];
     CODINGS.iter().any(|coding| name.eq_ignore_ascii_case(coding.as_bytes()))
+        || (is_token(name) && name.iter().any(u8::is_ascii_lowercase) && !is_mistaken(name))
+}
+
+/// Words in Content-Encoding that say nothing, in lower case: no coding at all, transfer codings
+/// and those of mail, words of programs for "nothing", and character sets. A `*` at the end stands
+/// for anything.
+const MISTAKEN: [&str; 31] = [
+    "identity",
+    "none",
+    "no",
+    "off",
+    "false",
+    "null",
+    "undefined",
+    "default",
+    "plain",
+    "text",
+    "html",
+    "binary",
+    "7bit",
+    "8bit",
+    "chunked",
+    "aws-chunked",
+    "utf*",
+    "ascii",
+    "us-ascii",
+    "iso-*",
+    "iso8859*",
+    "windows-*",
+    "cp125*",
+    "latin*",
+    "ansi",
+    "unicode",
+    "big5*",
+    "gb*",
+    "euc-*",
+    "shift_jis",
+    "koi8-*",
+];
+
+fn is_mistaken(name: &[u8]) -> bool {
+    MISTAKEN.iter().any(|word| match word.strip_suffix('*') {
+        Some(family) => name
+            .get(..family.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(family.as_bytes())),
+        None => name.eq_ignore_ascii_case(word.as_bytes()),
+    })
 }
 
 /// A set of content codings a client takes.

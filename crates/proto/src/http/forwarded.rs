@@ -16,8 +16,8 @@ pub const MAX_HOPS: usize = 64;
 /// The known facts of the client's connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
-    /// The client's address.
-    pub client: IpAddr,
+    /// The client's address; None: it is not told.
+    pub client: Option<IpAddr>,
     /// Scheme of the client's request: `http` or `https`.
     pub proto: &'a str,
     /// Host of the request, port included.
@@ -32,13 +32,17 @@ impl Hop<'_> {
         out: &mut String,
     ) {
         write_before(before, out);
-        out.push_str("for=");
-        write_node(self.client, out);
-        if let Some(host) = self.host {
-            out.push_str(";host=");
-            write_value(host, out);
+        if let Some(client) = self.client {
+            out.push_str("for=");
+            write_node(client, out);
+            out.push(';');
         }
-        out.push_str(";proto=");
+        if let Some(host) = self.host {
+            out.push_str("host=");
+            write_value(host, out);
+            out.push(';');
+        }
+        out.push_str("proto=");
         write_value(self.proto, out);
     }
 
@@ -49,7 +53,9 @@ impl Hop<'_> {
         out: &mut String,
     ) {
         write_before(before, out);
-        write_address(self.client, out);
+        if let Some(client) = self.client {
+            write_address(client, out);
+        }
     }
 }
 
@@ -217,7 +223,7 @@ mod tests {
     }
 
     fn hop<'a>(client: &str, host: Option<&'a str>) -> Hop<'a> {
-        Hop { client: ip(client), proto: "https", host }
+        Hop { client: Some(ip(client)), proto: "https", host }
     }
 
     #[test]
@@ -243,6 +249,11 @@ mod tests {
         let mut out = String::new();
         hop("192.0.2.1", Some("a\"\\\r\nb")).write_forwarded([], &mut out);
         assert_eq!(out, "for=192.0.2.1;host=\"a\\\"\\\\b\";proto=https");
+        let (mut forwarded, mut x) = (String::new(), String::new());
+        let hidden = Hop { client: None, ..hop("192.0.2.1", Some("a")) };
+        hidden.write_forwarded([], &mut forwarded);
+        hidden.write_x_forwarded_for([], &mut x);
+        assert_eq!((&*forwarded, &*x), ("host=a;proto=https", ""));
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! Ordinary fields (User-Agent, Accept, Referer, ...) go on as they are: a site that answers by
 //! them says `Vary`.
 //!
+//! Two exceptions, in italics below: the origin is told the address of the client whose request
+//! makes the page, unless the site says otherwise ([`Site::tells_client`]), and CDN-Loop, without
+//! which loops of caches would not end.
+//!
 //! | field | with an answer for many | past the cache |
 //! |---|---|---|
 //! | of the connection ([`strip::is_hop_by_hop`], named by Connection) | dropped | dropped |
@@ -14,7 +18,10 @@
 //! | Cookie | those that count, in the key's form ([`cookie::write`]) | as it is |
 //! | names with other characters than letters, digits and dashes | dropped, unless in the key | as it is |
 //! | those of [`overrides::TABLE`] | dropped, unless in the key | as it is |
-//! | Forwarded, X-Forwarded-For, -Proto, -Host | written anew | what trusted proxies said, and this hop |
+//! | X-Forwarded-Proto, -Host; host and proto of Forwarded | of the key | what trusted proxies said, and this hop |
+//! | X-Forwarded-For; for of Forwarded | *the client's address, and the proxies* | what trusted proxies said, and this hop |
+//! | Via | this hop, by the driver | the client's, and this hop |
+//! | CDN-Loop | *the client's*, and this process | the client's, and this process |
 //! | Client-Cert, X-SSL-Client-S-DN | dropped, unless in the key | of a verified certificate, else what trusted proxies said |
 //! | conditions and ranges | the stored page's, or the range asked for | as they are |
 //! | Cache-Control, Pragma | as they are, where the site obeys them | as they are |
@@ -117,6 +124,8 @@ pub struct Site<'a> {
     pub client_cache_control: bool,
     /// Pages are compressed here: the origin is asked for uncoded content.
     pub compresses: bool,
+    /// The origin is told the client's address also where the answer may be stored.
+    pub tells_client: bool,
 }
 
 /// A request field that is in the keys of a site's pages, and so reaches the origin.
@@ -200,7 +209,7 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
         push(&mut out, "host", host.as_bytes());
     }
     conditions(mode, &mut out);
-    who_asks(received, mode, &mut out);
+    who_asks(received, site.tells_client, mode, &mut out);
     out
 }
 
@@ -313,8 +322,13 @@ fn conditions<'a>(mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
 }
 
 /// X-Forwarded-For, Forwarded, X-Forwarded-Proto and X-Forwarded-Host. Scheme and hosts are those
-/// of the key.
-fn who_asks<'a>(received: &Received<'a>, mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
+/// of the key; the addresses are in no key.
+fn who_asks<'a>(
+    received: &Received<'a>,
+    tells_client: bool,
+    mode: &Mode<'a>,
+    out: &mut Vec<Line<'a>>,
+) {
     let (scheme, fields) = (received.scheme.as_str(), received.fields);
     let named =
         received.forwarded_host.filter(|host| !host.is_empty()).map(<[u8]>::to_ascii_lowercase);
@@ -322,22 +336,29 @@ fn who_asks<'a>(received: &Received<'a>, mode: &Mode<'a>, out: &mut Vec<Line<'a>
     let (mut list, mut text) = (String::new(), String::new());
     match (received.chain, mode) {
         ([.., peer], Mode::Pass) => {
-            let hop = Hop { client: *peer, proto: scheme, host: received.host };
+            let hop = Hop { client: Some(*peer), proto: scheme, host: received.host };
             let before = |name: &'static str| fields.all(name).filter(|_| received.trusted);
             hop.write_x_forwarded_for(before("x-forwarded-for"), &mut list);
             hop.write_forwarded(before("forwarded"), &mut text);
+        }
+        (..) if !tells_client => {
+            let hop = Hop { client: None, proto: scheme, host: named_host.or(received.host) };
+            hop.write_forwarded([], &mut text);
         }
         (chain, _) => {
             forwarded::write_chain(chain, &mut list);
             for (at, address) in chain.iter().enumerate() {
                 let first = (at == 0).then_some(named_host).flatten();
-                let hop = Hop { client: *address, proto: scheme, host: first.or(received.host) };
+                let host = first.or(received.host);
+                let hop = Hop { client: Some(*address), proto: scheme, host };
                 let before = std::mem::take(&mut text);
                 hop.write_forwarded([before.as_bytes()], &mut text);
             }
         }
     }
-    push(out, "x-forwarded-for", list.into_bytes());
+    if !list.is_empty() {
+        push(out, "x-forwarded-for", list.into_bytes());
+    }
     push(out, "forwarded", text.into_bytes());
     push(out, "x-forwarded-proto", scheme.as_bytes());
     if let Some(host) = named.or(received.host.map(|host| host.as_bytes().to_vec())) {

@@ -153,8 +153,26 @@ mod tests {
         let coded = [("Vary", "Accept"), ("Content-Encoding", "gzip")];
         let both = Vary::Names(vec!["accept".into(), "accept-encoding".into()]);
         assert_eq!(names(Fields::new(&fields(&coded))), both);
-        for plain in ["identity", "utf-8", "none"] {
-            assert_eq!(names(Fields::new(&fields(&[("Content-Encoding", plain)]))), Vary::None);
+        for plain in [
+            "identity",
+            "utf-8",
+            "UTF-8",
+            "Utf8",
+            "none",
+            "",
+            "iso-8859-1",
+            "Windows-1252",
+            "text/html",
+            "ISO-8859-1",
+            "aws-chunked",
+        ] {
+            let held = fields(&[("Content-Encoding", plain)]);
+            assert_eq!(names(Fields::new(&held)), Vary::None, "{plain}");
+        }
+        for coded in ["foo", "x-lz4", "GZIP", "Brotli", "none, x-own"] {
+            let own = Vary::Names(vec!["accept-encoding".into()]);
+            let held = fields(&[("Content-Encoding", coded)]);
+            assert_eq!(names(Fields::new(&held)), own, "{coded}");
         }
         let expected = Vary::Names(vec!["accept".into(), "foo".into()]);
         assert_eq!(names_of(&["Foo , accept", "FOO"]), expected);

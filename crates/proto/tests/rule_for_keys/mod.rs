@@ -1,5 +1,6 @@
 //! The rule for keys as a property: two requests with one key and one variant are one and the same
-//! to the origin, byte for byte, but for fields that are listed as harmless.
+//! to the origin, byte for byte, but for fields that are listed as harmless, ordinary names that no
+//! list of overrides has, and the address of the client ([`TOLD`]).
 //!
 //! The fuzz target `origin_head` and a test of this crate share it.
 
@@ -8,8 +9,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
 use larder_proto::http::{
-    Codings, HeadLimits, Parsed, RequestHead, Scheme, cookie,
+    Codings, Elements, HeadLimits, Parsed, RequestHead, Scheme, cookie, forwarded,
     key::{write_behind, write_key},
+    overrides::is_override,
     parse_request, slots,
 };
 use larder_proto::rules::Conditions;
@@ -74,6 +76,10 @@ pub(crate) const RULED: &[&str] = &[
     "via",
 ];
 
+/// Fields in which the origin is told the client's address, which is in no key. Scheme and hosts in
+/// them are those of the key.
+const TOLD: [&str; 2] = ["x-forwarded-for", "forwarded"];
+
 /// Names of fields that override what a key knows.
 pub(crate) fn overrides() -> impl Iterator<Item = &'static str> {
     include_str!("names.txt").lines().filter(|line| !line.starts_with('#'))
@@ -85,14 +91,29 @@ fn folded(name: &str) -> String {
     name.chars().map(fold).collect()
 }
 
-/// Whether the rule says something about this name, in whatever spelling. A site's own fields go on
-/// as they are.
-fn is_known(name: &str) -> bool {
-    static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| {
-        let listed = HARMLESS.iter().chain(RULED).copied();
+/// Whether a field may differ between requests of one key: it is listed as harmless, or its name is
+/// plainly spelled, in no list of overrides, without a rule of its own and not in the key. `name`
+/// is in lower case.
+fn may_differ(name: &str, config: &Config) -> bool {
+    static LISTED: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        let written = ["accept-encoding", "x-forwarded-proto", "x-forwarded-host"];
+        let listed = RULED.iter().copied().chain(TOLD).chain(written);
         listed.chain(overrides()).map(folded).collect()
     });
-    NAMES.contains(&folded(name))
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let keyed = config.key_fields.iter().any(|field| field.name() == name);
+    let ordinary = plain && !is_override(name) && !LISTED.contains(name);
+    !keyed && (ordinary || HARMLESS.contains(&name))
+}
+
+/// Host and scheme of the elements of Forwarded: of the first, and of all others.
+fn hosts_told(value: &[u8]) -> (Vec<u8>, HashSet<Vec<u8>>) {
+    let without_address = |element: &[u8]| {
+        let parts = element.split(|&byte| byte == b';').filter(|part| !part.starts_with(b"for="));
+        parts.collect::<Vec<_>>().join(&b';')
+    };
+    let mut elements = Elements::of(value).map(without_address);
+    (elements.next().unwrap_or_default(), elements.collect())
 }
 
 /// The site's settings, and whether a trusted proxy asks.
@@ -102,6 +123,7 @@ struct Config {
     key_fields: Vec<KeyField>,
     client_cache_control: bool,
     compresses: bool,
+    tells_client: bool,
 }
 
 impl Config {
@@ -117,6 +139,7 @@ impl Config {
             key_fields: fields.collect(),
             client_cache_control: flags & 8 != 0,
             compresses: flags & 32 != 0,
+            tells_client: flags & 64 == 0,
         }
     }
 }
@@ -126,7 +149,11 @@ type Lines = Vec<(String, Vec<u8>)>;
 /// Key and variant of a request, and the lines it has for the origin.
 struct Seen {
     selected: [Vec<u8>; 3],
+    /// The range that it asks for: it may select, where a page is fetched in parts.
+    range: Vec<Vec<u8>>,
     sent: Vec<Lines>,
+    /// By the client's range.
+    sent_in_part: Lines,
 }
 
 /// None: the request goes past the cache.
@@ -136,7 +163,9 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<Seen> {
         return None;
     }
     let forwarded_host = request.known.x_forwarded_host().filter(|_| config.trusted);
-    let chain = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let named: Vec<&[u8]> = fields.all("x-forwarded-for").collect();
+    let chain = forwarded::chain(named.into_iter(), peer, |_| config.trusted);
     // Clients that call themselves differently have shown different certificates.
     let named = fields.get("user-agent").and_then(|name| std::str::from_utf8(name).ok());
     let certificate = named.map(|name| Certificate { field: name, subject: name });
@@ -157,6 +186,7 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<Seen> {
         key_fields: &config.key_fields,
         client_cache_control: config.client_cache_control,
         compresses: config.compresses,
+        tells_client: config.tells_client,
     };
     let mut key = Vec::new();
     write_key(&mut key, Scheme::Http, "site.test", 0, b"/");
@@ -174,30 +204,51 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<Seen> {
     cookie::write(fields.all("cookie"), &config.vary_cookies, ignored, &mut cookies);
     let lines = |mode: Mode<'_>| -> Lines {
         let lines = head(&received, &site, &mode).into_iter();
-        let lines = lines.map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
-        lines.filter(|(name, _)| !HARMLESS.contains(&name.as_str())).collect()
+        let mut lines: Lines = lines
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()))
+            .filter(|(name, _)| !may_differ(name, config))
+            .collect();
+        let (told, named) = told(&lines, forwarded_host);
+        assert_eq!(told, config.tells_client, "the address is told where the site says so");
+        lines.retain(|(name, _)| !TOLD.contains(&name.as_str()));
+        lines.push(("forwarded without addresses".to_owned(), named));
+        lines
     };
-    let sent = vec![lines(Mode::Whole), lines(Mode::Validate(Conditions::default()))];
-    Some(Seen { selected: [key, codings, cookies], sent })
+    let conditions = Conditions {
+        if_none_match: Some(b"\"1\""),
+        if_modified_since: Some(b"Fri, 27 Nov 2026 12:00:00 GMT"),
+    };
+    let rest = Mode::Complete { range: "bytes=5-".to_owned(), validator: b"\"1\"".to_vec() };
+    let sent = vec![lines(Mode::Whole), lines(Mode::Validate(conditions)), lines(rest)];
+    let range = ["range", "if-range"].into_iter().flat_map(|name| fields.all(name));
+    let range = range.map(<[u8]>::to_vec).collect();
+    let sent_in_part = lines(Mode::Range);
+    Some(Seen { selected: [key, codings, cookies], range, sent, sent_in_part })
 }
 
-/// Field lines, but for those the rule says nothing of.
-fn known(lines: &[u8]) -> Vec<u8> {
-    let is_known = |line: &&[u8]| {
-        let name = line.split(|&byte| byte == b':').next().unwrap_or_default();
-        std::str::from_utf8(name).is_ok_and(is_known)
-    };
-    lines.split_inclusive(|&byte| byte == b'\n').filter(is_known).flatten().copied().collect()
+/// Whether the lines name the address of a client; and host and scheme of its own request in
+/// Forwarded. Those of the other hops are the same for every request.
+fn told(lines: &Lines, forwarded_host: Option<&[u8]>) -> (bool, Vec<u8>) {
+    let of = |wanted: &str| lines.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let value = of("forwarded").expect("Forwarded is always written");
+    let (first, others) = hosts_told(value);
+    for other in others {
+        assert_eq!(other, b"host=site.test;proto=http", "of a proxy's own hop");
+    }
+    if forwarded_host.is_none_or(<[u8]>::is_empty) {
+        assert_eq!(first, b"host=site.test;proto=http", "of the client's hop");
+    }
+    let told = of("x-forwarded-for").is_some();
+    assert_eq!(told, value.starts_with(b"for="), "both fields tell of it, or neither");
+    (told, first)
 }
 
 /// Two requests: field lines that both have, those of the first alone and those of the second
 /// alone. `flags`: what the site says, and who asks. Returns whether they have one key and variant.
 pub(crate) fn check(flags: u8, common: &[u8], first: &[u8], second: &[u8]) -> bool {
     let config = Config::of(flags);
-    let request = |own: &[u8]| {
-        [b"GET / HTTP/1.1\r\nHost: site.test\r\n", &known(common)[..], &known(own), b"\r\n"]
-            .concat()
-    };
+    let request =
+        |own: &[u8]| [b"GET / HTTP/1.1\r\nHost: site.test\r\n", common, own, b"\r\n"].concat();
     let limits = HeadLimits { head_bytes: 8192, request_line: 512, fields: 60 };
     let (a, b) = (request(first), request(second));
     let (mut room_a, mut room_b) = (slots::<64>(), slots::<64>());
@@ -207,6 +258,9 @@ pub(crate) fn check(flags: u8, common: &[u8], first: &[u8], second: &[u8]) -> bo
     let alike = a.selected == b.selected;
     if alike {
         assert_eq!(a.sent, b.sent, "one key and variant, two requests to the origin");
+        if a.range == b.range {
+            assert_eq!(a.sent_in_part, b.sent_in_part, "one range, two requests to the origin");
+        }
     }
     alike
 }

@@ -139,7 +139,7 @@ pub(crate) async fn fetch(
     let lead = if solo {
         flights.solo(key, &route.key)
     } else {
-        match flights.join(key, &route.key) {
+        match flights.join(key, &route.key, request.client()) {
             Joined::Leader(lead) => lead,
             Joined::Follower(flight) => {
                 request.pages.counters.coalesced_waits.one();
@@ -331,7 +331,8 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
         look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
     let Found::Page(held) = looked.found else { return };
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
-    let Joined::Leader(lead) = request.pages.shared.flights.join(&key, &route.key) else { return };
+    let joined = request.pages.shared.flights.join(&key, &route.key, request.client());
+    let Joined::Leader(lead) = joined else { return };
     let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
     let sliced = slice::sliced(request, route, &plan, by_get);
     let (mut outgoing, mut keep) = prepare(request, route, plan, false, false);
@@ -447,12 +448,13 @@ fn spawn(
     request: &Request<'_, '_>,
     route: &Route<'_>,
     lead: Lead,
-    outgoing: origin::Request,
+    mut outgoing: origin::Request,
     client: Option<Client>,
     keep: Option<Keep>,
 ) {
     let Some(origin) = request.config.origin(&route.site, &route.policy) else { return };
     let upstream = Upstream::new(origin, request, route, keep.as_ref());
+    outgoing.asker.others = Some(lead.flight.others.clone());
     let job = Job {
         pages: Rc::clone(request.pages),
         config: Rc::clone(request.config),

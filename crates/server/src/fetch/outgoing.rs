@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 pub(crate) use larder_proto::rules::forward::Mode;
 use larder_proto::{
-    http::{Method, Scheme, cookie::Cookie},
+    http::{Method, Scheme, Version, cookie::Cookie},
     rules::{
         Esi, Policy,
         forward::{self, Received},
@@ -46,7 +46,9 @@ pub(crate) fn request(
         upgrade,
         asker: origin::Asker {
             client: Some(request.client()),
+            hidden: !route.policy.forward_client && !matches!(mode, Mode::Pass),
             secure: request.scheme() == Scheme::Https,
+            others: None,
         },
     }
 }
@@ -79,17 +81,21 @@ fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<'_>) -> Hea
     if let (Mode::Pass, Some(protocol)) = (mode, request.upgrade()) {
         append(&mut out, header::UPGRADE, protocol);
     }
-    ours(&mut out, request, &route.policy.cache);
+    ours(&mut out, request, &route.policy.cache, mode);
     let edits = route.policy.handling.as_ref().and_then(|one| one.request_fields.as_ref());
     edits.into_iter().flat_map(|edits| edits.iter()).for_each(|edit| edit.apply(&mut out));
     out
 }
 
 /// Via (RFC 9110 section 7.6.3), CDN-Loop (RFC 8586), Surrogate-Capability, the trace; and one hop
-/// less.
-fn ours(out: &mut HeaderMap, request: &Request<'_, '_>, policy: &Policy) {
+/// less. The proxies that the client came by are in no key: they are named past the cache alone, as
+/// is the version that the client speaks. CDN-Loop is kept, so that loops end.
+fn ours(out: &mut HeaderMap, request: &Request<'_, '_>, policy: &Policy, mode: &Mode<'_>) {
     if let Some(name) = &request.config.settings.http.via {
-        let via = head::via(request.head.fields.all("via"), request.head.version, name);
+        let via = match mode {
+            Mode::Pass => head::via(request.head.fields.all("via"), request.head.version, name),
+            _ => head::via(std::iter::empty(), Version::Http11, name),
+        };
         append(out, header::VIA, &via);
     }
     append(out, HeaderName::from_static("cdn-loop"), request.pages.shared.loop_id.as_bytes());

@@ -31,7 +31,7 @@ use crate::{
         job::{self, Job, Keep},
         store::NewPage,
     },
-    origin::{self, RequestBody, Response},
+    origin::{self, Others, RequestBody, Response},
     page::{
         flight::{Again, Failure, Joined, Landing},
         forms::copied,
@@ -266,9 +266,10 @@ pub(crate) async fn slice(
         if round == ROUNDS {
             break;
         }
-        match flights.join(&key, &route.key) {
+        match flights.join(&key, &route.key, request.client()) {
             Joined::Leader(lead) => {
-                let fetched = fetch(request, route, held, map, number).await;
+                let others = Some(lead.flight.others.clone());
+                let fetched = fetch(request, route, held, map, (number, others)).await;
                 let landing = match &fetched {
                     Err(NoSlice::Failed(failure)) => Landing::Failed(failure.clone()),
                     _ => Landing::LookAgain(Again::Changed),
@@ -289,7 +290,7 @@ pub(crate) async fn slice(
             }
         }
     }
-    fetch(request, route, held, map, number).await
+    fetch(request, route, held, map, (number, None)).await
 }
 
 /// The number of the map that is stored now.
@@ -299,18 +300,20 @@ fn map_number(entry: &Entry<'_>) -> Option<u64> {
     Some(u64::from_le_bytes(*body.first_chunk::<8>()?))
 }
 
+/// Fetches this slice for its client, and for the others that wait for it.
 async fn fetch(
     request: &Request<'_, '_>,
     route: &Route<'_>,
     held: &StoredPage,
     map: &Map,
-    number: u64,
+    (number, others): (u64, Option<Arc<Others>>),
 ) -> Result<Slice, NoSlice> {
     let broken = || NoSlice::Failed(Arc::new(BROKEN));
     let wanted = Wanted { size: map.size, number };
     let mode = Mode::Complete { range: wanted.range(), validator: map.etag.clone() };
     let mut outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
     outgoing.method = http::Method::GET;
+    outgoing.asker.others = others;
     let origin = request.config.origin(&route.site, &route.policy).ok_or_else(broken)?;
     let mut response = match origin.send(outgoing, None).await {
         Ok(response) => response,

@@ -1,13 +1,16 @@
 //! Requests to origins and their responses.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::mpsc;
 
-use super::Body;
+use super::{Body, Others};
 
 /// One request to an origin.
 #[derive(Debug)]
@@ -40,10 +43,14 @@ impl Request {
 }
 
 /// The client of a request, as an application is told of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Asker {
     /// Its address; None: Larder asks for itself.
     pub client: Option<IpAddr>,
+    /// The application is not told the address.
+    pub hidden: bool,
+    /// Clients that wait for the same answer; None: it is for this client alone.
+    pub others: Option<Arc<Others>>,
     /// It came by TLS, to Larder or to a trusted proxy.
     pub secure: bool,
 }

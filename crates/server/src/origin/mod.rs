@@ -30,6 +30,7 @@ mod files;
 mod group;
 mod local;
 mod message;
+mod others;
 mod outgoing;
 mod patience;
 mod pool;
@@ -52,6 +53,7 @@ pub use error::OriginError;
 pub(crate) use files::{KeptContent, KeptFiles, KeptForm, Seen, Watcher};
 pub use group::{Group, Groups};
 pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
+pub use others::Others;
 pub use stream::{OriginStream, Tunnel, tunnel};
 
 use self::{
@@ -220,11 +222,11 @@ impl Pool<Connection> {
     ) -> Result<Response, SendError> {
         let counters = &self.counters;
         let interim = interim.map(|interim| (interim, counters.clone()));
-        let client = req.asker.client;
+        let asker = req.asker.clone();
         let (outgoing, body) = Outgoing::new(req, interim, &self.settings)?;
         let asked = outgoing.asked.clone();
         let repeatable = asked.method.is_safe() && body.is_empty();
-        let mut lease = match self.lease(client, total).await {
+        let mut lease = match self.lease(&asker, total).await {
             Ok(lease) => lease,
             Err(error) => return Err(SendError::unsent(error, body)),
         };

@@ -13,7 +13,6 @@
 use std::{
     cell::{Cell, OnceCell, RefCell},
     collections::VecDeque,
-    net::IpAddr,
     rc::{Rc, Weak},
     sync::Arc,
 };
@@ -24,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    OriginCounters, OriginError,
+    Asker, OriginCounters, OriginError, Others,
     connect::{after, earlier, within},
     counters::{Held, count},
     queue::{Queue, Shares},
@@ -103,10 +102,10 @@ impl<C: Pooled> Pool<C> {
     /// use.
     pub(super) async fn lease(
         self: &Rc<Self>,
-        client: Option<IpAddr>,
+        asker: &Asker,
         total: Option<Instant>,
     ) -> Result<Lease<C>, OriginError> {
-        let permit = self.permit(client, total).await?;
+        let permit = self.permit(asker, total).await?;
         let (connection, reused) = match self.take_idle() {
             Some(connection) => (connection, true),
             None => (self.open(total).await?, false),
@@ -120,11 +119,10 @@ impl<C: Pooled> Pool<C> {
         })
     }
 
-    async fn permit(
-        &self,
-        client: Option<IpAddr>,
-        total: Option<Instant>,
-    ) -> Result<Permit, OriginError> {
+    async fn permit(&self, asker: &Asker, total: Option<Instant>) -> Result<Permit, OriginError> {
+        let others = asker.others.as_deref();
+        // An answer that others wait for is not only its client's.
+        let client = asker.client.filter(|_| !others.is_some_and(Others::wait));
         let share = self.shares.of(client, self.settings.max_connections);
         match Permit::try_take(share.as_ref(), &self.permits) {
             Ok(permit) => return Ok(permit),
@@ -135,7 +133,7 @@ impl<C: Pooled> Pool<C> {
         let _place = place.ok_or(OriginError::TooManyConnections)?;
         count(&self.counters.waited);
         let limit = earlier(after(self.settings.max_wait), total);
-        match within(limit, Permit::take(share.as_ref(), &self.permits)).await {
+        match within(limit, Permit::take(share.as_ref(), &self.permits, others)).await {
             Some(Ok(permit)) => Ok(permit),
             _ => Err(OriginError::TooManyConnections),
         }
@@ -256,13 +254,20 @@ impl Permit {
     }
 
     /// The share first: a client that has used it up does not stand before others in the queue.
+    /// Once others wait for the same answer, it is not needed.
     async fn take(
         share: Option<&Arc<Semaphore>>,
         connections: &Arc<Semaphore>,
+        others: Option<&Others>,
     ) -> Result<Permit, AcquireError> {
-        let _share = match share {
-            Some(share) => Some(share.clone().acquire_owned().await?),
-            None => None,
+        let _share = match (share, others) {
+            (Some(share), None) => Some(share.clone().acquire_owned().await?),
+            (Some(share), Some(others)) => tokio::select! {
+                biased;
+                share = share.clone().acquire_owned() => Some(share?),
+                () = others.come() => None,
+            },
+            (None, _) => None,
         };
         Ok(Permit { _share, _connection: connections.clone().acquire_owned().await? })
     }

@@ -14,6 +14,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     future::poll_fn,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -24,7 +25,7 @@ use std::{
 use larder_proto::rules::ErrorCause;
 use parking_lot::{Mutex, RwLock};
 
-use crate::origin::OriginError;
+use crate::origin::{OriginError, Others};
 
 mod streaming;
 
@@ -116,6 +117,8 @@ pub(crate) struct Flight {
     /// How many tags had been purged when it began.
     since: u64,
     tags: Mutex<Vec<Box<[u8]>>>,
+    /// Clients of other networks than that of the one who leads.
+    pub(crate) others: Arc<Others>,
     state: Mutex<State>,
 }
 
@@ -126,7 +129,13 @@ struct State {
 }
 
 impl Flight {
-    fn new(key: &[u8], primary: &[u8], place: &[u8], since: u64) -> Arc<Self> {
+    fn new(
+        key: &[u8],
+        primary: &[u8],
+        place: &[u8],
+        since: u64,
+        client: Option<IpAddr>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             key: key.into(),
             primary: primary.into(),
@@ -136,6 +145,7 @@ impl Flight {
             waiting: AtomicUsize::new(0),
             since,
             tags: Mutex::default(),
+            others: Others::new(client),
             state: Mutex::default(),
         })
     }
@@ -269,14 +279,16 @@ impl Flights {
         &self.shards[rapidhash::v3::rapidhash_v3(place) as usize % SHARDS]
     }
 
-    /// Joins the flight of `key`, or begins it. `primary` is the key without variant.
-    pub(crate) fn join(&self, key: &[u8], primary: &[u8]) -> Joined {
+    /// Joins the flight of `key`, or begins it. `primary` is the key without variant, `client` the
+    /// address of whom it is for.
+    pub(crate) fn join(&self, key: &[u8], primary: &[u8], client: IpAddr) -> Joined {
         let since = self.purges.load(Ordering::SeqCst);
         let mut shard = self.shard(key).lock();
         if let Some(flight) = shard.get(key) {
+            flight.others.note(client);
             return Joined::Follower(Passenger::board(flight));
         }
-        let flight = Flight::new(key, primary, key, since);
+        let flight = Flight::new(key, primary, key, since, Some(client));
         shard.insert(key.into(), flight.clone());
         Joined::Leader(Lead { flight, table: self.clone() })
     }
@@ -284,7 +296,7 @@ impl Flights {
     /// Begins a flight nobody can join. It is in the table, so that a purge finds it.
     pub(crate) fn solo(&self, key: &[u8], primary: &[u8]) -> Lead {
         let place = self.lone_place(key);
-        let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst));
+        let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst), None);
         self.shard(&place).lock().insert(place, flight.clone());
         Lead { flight, table: self.clone() }
     }

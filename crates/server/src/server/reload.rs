@@ -44,7 +44,8 @@ pub enum ReloadError {
 
 impl Server {
     /// Uses new settings from now on; connections stay. Listeners are opened and closed as the
-    /// settings say. If something cannot be done, the result is an error and nothing changes.
+    /// settings say. If something cannot be done, the result is an error and nothing changes. All
+    /// workers use the new settings when this returns, but for one that is stuck.
     pub fn reload(&mut self, settings: Settings) -> Result<(), ReloadError> {
         let fixed = fixed(self.memory, &self.settings, &settings);
         if !fixed.is_empty() {
@@ -82,6 +83,9 @@ impl Server {
         // Settings first: listeners of HTTPS need its certificates.
         self.distribute();
         self.relisten(sockets, closed);
+        if !self.wait_for_workers() {
+            eprintln!("larder: warning: a thread is busy: it uses the new configuration later");
+        }
         Ok(())
     }
 

@@ -123,6 +123,8 @@ pub struct RulePolicy {
     pub limit: Option<Rate>,
     /// Places of exactly the origin's own address in its answers are named by their path.
     pub mend_redirects: bool,
+    /// The origin is told the client's address also where the answer may be stored.
+    pub forward_client: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
     /// Which pages are fetched and kept in slices.
@@ -151,6 +153,7 @@ impl Default for RulePolicy {
             early_hints: false,
             convert_head: true,
             mend_redirects: true,
+            forward_client: true,
             limit: None,
             max_object: 1 << 30,
             slice: Slicing::Never,
@@ -214,6 +217,7 @@ impl RulePolicy {
             key_fields: &self.key_fields,
             client_cache_control: self.cache.honour_client_cc,
             compresses: !self.cache.compress.is_empty(),
+            tells_client: self.forward_client,
         }
     }
 }
@@ -314,6 +318,7 @@ overlay! {
         early_hints: bool,
         convert_head: bool,
         mend_redirects: bool,
+        forward_client: bool,
         limit: Option<Rate>,
         max_object: u64,
         disk: DiskUse,

@@ -263,6 +263,14 @@ pub(super) const POLICY: &[Opt] = &[
          own address and port name the path alone, so that visitors stay with Larder.",
     ),
     opt(
+        "forward_client",
+        Kind::Bool,
+        "true",
+        "Tell the origin the client's address (`X-Forwarded-For`, `Forwarded`, `REMOTE_ADDR`) also \
+         with requests whose answer may be stored. `false`: with requests past the cache alone, \
+         for applications that print it into pages.",
+    ),
+    opt(
         "limit",
         Kind::Rate,
         "",

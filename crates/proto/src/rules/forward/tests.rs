@@ -13,6 +13,7 @@ fn site<'a>(vary_cookies: &'a [String], key_fields: &'a [KeyField]) -> Site<'a> 
         key_fields,
         client_cache_control: true,
         compresses: false,
+        tells_client: true,
     }
 }
 
@@ -223,6 +224,25 @@ fn who_asks_is_told_from_what_is_known() {
         assert_eq!(own[2..], ["https", "site.test"]);
     }
     assert_eq!(told(&Mode::Pass, true)[0], "<script>, 203.0.113.7, 2001:db8::1");
+}
+
+#[test]
+fn a_site_may_keep_the_clients_address_to_itself() {
+    let held = fields(&[("X-Forwarded-For", "203.0.113.7"), ("Forwarded", "for=1.2.3.4")]);
+    let received = Received { trusted: true, ..received(&held, true) };
+    let hides = Site { tells_client: false, ..site(&[], &[]) };
+    let told = |mode: &Mode<'_>| {
+        let lines = head(&received, &hides, mode);
+        let about = lines.iter().filter(|(name, _)| is_rebuilt(name));
+        about.map(|(name, value)| format!("{name}: {}", value.escape_ascii())).collect::<Vec<_>>()
+    };
+    let own = ["x-forwarded-proto: http", "x-forwarded-host: site.test"];
+    let whole = told(&Mode::Whole);
+    assert_eq!(whole[0], "forwarded: host=site.test;proto=http");
+    assert_eq!(whole[1..], own);
+    assert_eq!(told(&Mode::Range), whole);
+    // Past the cache the answer is the client's own.
+    assert_eq!(told(&Mode::Pass)[0], "x-forwarded-for: 203.0.113.7, 192.0.2.1");
 }
 
 /// Names of every kind: ordinary ones, those with a rule, those of the table, and spellings of all

@@ -171,7 +171,7 @@ impl FastCgi {
             method: &request.method,
             target: &request.target,
             headers: &request.headers,
-            asker: request.asker,
+            asker: &request.asker,
             script,
             path,
             length,
@@ -182,7 +182,7 @@ impl FastCgi {
         let mut upload = Upload::new(body, progress.clone());
         let mut first = true;
         loop {
-            let lease = match self.pool.lease(request.asker.client, total).await {
+            let lease = match self.pool.lease(&request.asker, total).await {
                 Ok(lease) => lease,
                 Err(error) => return Err(SendError::unsent(error, upload.into_request_body())),
             };

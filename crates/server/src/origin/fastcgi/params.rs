@@ -17,7 +17,7 @@ pub(super) struct Facts<'a> {
     pub(super) target: &'a str,
     /// The fields to send, Host included.
     pub(super) headers: &'a HeaderMap,
-    pub(super) asker: Asker,
+    pub(super) asker: &'a Asker,
     /// None: the application knows its paths itself.
     pub(super) script: Option<&'a Script>,
     /// The path with its escapes undone.
@@ -103,7 +103,8 @@ fn server(facts: &Facts<'_>, table: &mut Table) {
     }
     // PHP built with force-cgi-redirect runs no script without it.
     table.set("REDIRECT_STATUS", "200");
-    let client = facts.asker.client.as_ref().map(IpAddr::to_canonical);
+    let client = facts.asker.client.filter(|_| !facts.asker.hidden);
+    let client = client.as_ref().map(IpAddr::to_canonical);
     table.set("REMOTE_ADDR", client.map_or_else(String::new, |client| client.to_string()));
     if let Some(length) = facts.length {
         table.set("CONTENT_LENGTH", length.to_string());
@@ -183,7 +184,7 @@ mod tests {
             method: &Method::POST,
             target: "/index.php/a%20b?c=d",
             headers: &map,
-            asker: Asker { client: Some([192, 0, 2, 1].into()), secure },
+            asker: &Asker { client: Some([192, 0, 2, 1].into()), secure, ..Asker::default() },
             script: Some(&script),
             path: b"/index.php/a b",
             length: Some(5),

@@ -392,7 +392,7 @@ impl Request {
             headers: self.headers.clone(),
             body: RequestBody::Empty,
             upgrade: self.upgrade,
-            asker: self.asker,
+            asker: self.asker.clone(),
         }
     }
 }
