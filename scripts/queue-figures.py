@@ -71,6 +71,10 @@ class Server:
             if self.process.poll() is not None:
                 sys.exit("larder does not start")
             time.sleep(0.005)
+        # It listens before it has read its journals.
+        with self.connect() as stream:
+            stream.sendall(b"stats\r\n")
+            answer(stream, b"END\r\n")
         self.start_seconds = time.monotonic() - began
 
     def stop(self):
@@ -190,7 +194,7 @@ def measure(server, args, kind, size, connections):
 
 def speed(args, directory):
     for sync in ("always", "100ms", "never"):
-        server = Server(args, os.path.join(directory), sync)
+        server = Server(args, directory, sync)
         for size in (64, 1024):
             for kind in ("set", "get", "set+get", "open+close"):
                 for connections in (1, 10, 100):
