@@ -54,6 +54,14 @@ if [ ! -d "$queues/celery" ]; then
         --target "$queues" rq==2.6.1 celery==5.5.3 redis==5.2.1
 fi
 
+# A client of Kestrel's queues in Python.
+kestrel=tests/.cache/kestrel
+if [ ! -d "$kestrel/kestrel" ]; then
+    echo "installing: pykestrel"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps \
+        --target "$kestrel" pykestrel==0.5.1 python-memcached==1.62
+fi
+
 # A responder of FastCGI in Python.
 flup=tests/.cache/flup
 if [ ! -d "$flup/flup" ]; then

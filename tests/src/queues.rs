@@ -15,19 +15,31 @@ impl Queues {
     /// With its journals in this directory, and these lines in `[queue]` and behind it.
     #[track_caller]
     pub fn start(directory: &Scratch, lines: &str) -> Queues {
+        Queues::start_by(directory, lines, (":", ""))
+    }
+
+    /// The same, by a shell that runs `first`, and with lines above `[queue]`.
+    #[track_caller]
+    pub fn start_by(directory: &Scratch, lines: &str, (first, top): (&str, &str)) -> Queues {
         Queues(Started::start(|own, port| {
             let config = own.join("larder.toml");
             let text = format!(
-                "threads = 2\nmemory = \"32MiB\"\ncontrol = \"{}\"\n[queue]\n\
+                "threads = 2\nmemory = \"32MiB\"\ncontrol = \"{}\"\n{top}\n[queue]\n\
                  listen = [\"127.0.0.1:{port}\"]\npath = \"{}\"\n{lines}\n",
                 own.display(),
                 directory.file("queues").display(),
             );
             std::fs::write(&config, text).unwrap();
-            let mut command = Command::new(binary());
-            command.arg("serve").arg("--config").arg(config);
+            let mut command = Command::new("/bin/sh");
+            command.arg("-c").arg(format!("{first}; exec \"$0\" serve --config \"$1\""));
+            command.arg(binary()).arg(config);
             (command, None)
         }))
+    }
+
+    /// Kills it (SIGKILL), and waits for its end.
+    pub fn kill(self) {
+        drop(self);
     }
 
     /// A new connection to it.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::{Decoded, FRAME, HEAD, LONGEST, Record, decode, encode};
+use crate::work::Work;
 
 /// Bytes read at once where records are wanted in their order.
 pub(crate) const CHUNK: usize = 64 << 10;
@@ -38,64 +39,14 @@ pub(crate) struct Segment {
     pub(crate) held: u64,
 }
 
-/// Work that may take long, for another thread than the queue's: to have files on the device, and
-/// to remove others after that.
-#[derive(Debug, Default)]
-#[must_use]
-pub struct Work {
-    pub(crate) files: Vec<Arc<File>>,
-    pub(crate) directories: Vec<PathBuf>,
-    pub(crate) remove: Vec<PathBuf>,
-    pub(crate) remove_directories: Vec<PathBuf>,
-}
-
-impl Work {
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
-            && self.directories.is_empty()
-            && self.remove.is_empty()
-            && self.remove_directories.is_empty()
-    }
-
-    /// Whether something is to be removed: that may wait, but not for ever.
-    pub fn removes(&self) -> bool {
-        !self.remove.is_empty() || !self.remove_directories.is_empty()
-    }
-
-    /// Does it.
-    ///
-    /// # Errors
-    /// The first error of the device. Nothing is removed then.
-    pub fn run(self) -> io::Result<()> {
-        for file in &self.files {
-            file.sync_data()?;
-        }
-        for directory in &self.directories {
-            match File::open(directory) {
-                Ok(opened) => opened.sync_all()?,
-                // The queue was deleted meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        for path in &self.remove {
-            let _ = fs::remove_file(path);
-        }
-        for path in &self.remove_directories {
-            let _ = fs::remove_dir_all(path);
-        }
-        Ok(())
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Journal {
     directory: PathBuf,
     /// The last one is appended to; there is always one.
     pub(crate) segments: VecDeque<Segment>,
-    file: Arc<File>,
+    /// None: it was not used for a while, and is opened when it is.
+    file: Option<Arc<File>>,
     /// Records behind the written bytes of the last segment.
     buffer: Vec<u8>,
     /// Bytes of the last segment in its file.
@@ -109,6 +60,8 @@ pub(crate) struct Journal {
     failed: bool,
     /// The segment that was read last.
     reading: Option<(u64, Arc<File>)>,
+    /// A file was used since the last [`Journal::rest`].
+    used: bool,
 }
 
 /// The path of a segment.
@@ -117,21 +70,23 @@ fn path_of(directory: &Path, number: u64) -> PathBuf {
 }
 
 impl Journal {
-    /// Begins a segment behind `before`, the older ones in their order.
+    /// Begins a segment behind `before`, the older ones in their order. Its number is `least` at
+    /// the least.
     pub(crate) fn begin(
         directory: PathBuf,
         before: Vec<Segment>,
+        least: u64,
         next_id: u64,
         limit: u64,
     ) -> io::Result<Journal> {
-        let number = before.last().map_or(1, |last| last.number + 1);
+        let number = before.last().map_or(least, |last| least.max(last.number + 1));
         let file = create(&directory, number)?;
         let mut pending = Work::default();
         pending.directories.push(directory.clone());
         let mut journal = Journal {
             directory,
             segments: before.into(),
-            file,
+            file: Some(file),
             buffer: Vec::new(),
             written: 0,
             limit,
@@ -139,6 +94,7 @@ impl Journal {
             pending,
             failed: false,
             reading: None,
+            used: false,
         };
         journal.head(number, next_id);
         journal.write()?;
@@ -156,7 +112,6 @@ impl Journal {
         let Some(last) = self.segments.back_mut() else { return Place::default() };
         let place = Place { segment: last.number, offset: last.len };
         last.len += encoded;
-        self.dirty = true;
         place
     }
 
@@ -180,8 +135,10 @@ impl Journal {
             return;
         }
         if let Ok(file) = create(&self.directory, number) {
-            let old = std::mem::replace(&mut self.file, file);
-            self.pending.files.push(old);
+            match self.file.replace(file) {
+                Some(old) => self.pending.files.push(old),
+                None => self.pending.closed.push(path_of(&self.directory, number - 1)),
+            }
             self.pending.directories.push(self.directory.clone());
             self.head(number, next_id);
         }
@@ -192,9 +149,11 @@ impl Journal {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        let written = self.file.write_all_at(&self.buffer, self.written);
+        let file = self.last_file();
+        let written = file.and_then(|file| file.write_all_at(&self.buffer, self.written));
         self.failed = written.is_err();
         written?;
+        self.dirty = true;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER);
@@ -211,28 +170,52 @@ impl Journal {
         self.failed && self.buffer.len() > KEPT
     }
 
-    /// The step that brings these bytes to the device. `sync`: also of the last segment.
+    /// Whether the last write failed. Does not try again.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The step that brings these bytes to the device. `sync`: also of the last segment. Files are
+    /// removed only when all records are written: the buffer may have the copy of an item that was
+    /// in one of them, or the removal of an item.
     pub(crate) fn take_work(&mut self, sync: bool, into: &mut Work) {
-        let removes = !self.pending.remove.is_empty();
+        let removes = self.buffer.is_empty() && !self.pending.remove.is_empty();
         // A segment is removed when others say why it is not needed.
         if self.dirty && (sync || removes) {
             self.dirty = false;
-            into.files.push(self.file.clone());
+            match &self.file {
+                Some(file) => into.files.push(file.clone()),
+                None => into.closed.push(path_of(&self.directory, self.last().number)),
+            }
         }
         into.files.append(&mut self.pending.files);
+        into.closed.append(&mut self.pending.closed);
         into.directories.append(&mut self.pending.directories);
-        into.remove.append(&mut self.pending.remove);
+        if removes {
+            into.remove.append(&mut self.pending.remove);
+        }
     }
 
-    /// Whether [`Journal::take_work`] has something to do.
+    /// Whether [`Journal::take_work`] has something to do, now or after the next write.
     pub(crate) fn has_work(&self) -> bool {
-        self.dirty || !self.pending.is_empty()
+        self.dirty || !self.buffer.is_empty() || !self.pending.is_empty()
     }
 
     /// Has what was written on the device, now.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.write()?;
-        self.file.sync_data()
+        self.last_file()?.sync_data()
+    }
+
+    /// Closes files that were not used since the last call: there may be more queues than the
+    /// process may have descriptors.
+    pub(crate) fn rest(&mut self) {
+        if !std::mem::take(&mut self.used) {
+            self.reading = None;
+            if self.buffer.is_empty() {
+                self.file = None;
+            }
+        }
     }
 
     /// Changes the number of items that the queue has a reference to in the segment of `place`.
@@ -249,6 +232,11 @@ impl Journal {
         };
         let held = &mut self.segments[at].held;
         *held = if more { *held + 1 } else { held.saturating_sub(1) };
+    }
+
+    /// Nothing in the oldest segment is needed any more. Returns whether something was.
+    pub(crate) fn give_up_oldest(&mut self) -> bool {
+        self.segments.front_mut().is_some_and(|oldest| std::mem::take(&mut oldest.held) > 0)
     }
 
     /// Removes the oldest segments without items that are needed. `reader`: the segment from which
@@ -295,16 +283,25 @@ impl Journal {
 
     /// Reads up to `want` bytes at a place, fewer at the end of its segment.
     pub(crate) fn read(&mut self, place: Place, want: usize) -> io::Result<Vec<u8>> {
-        let last = self.last().number;
         let Some(len) = self.segments.iter().find(|s| s.number == place.segment).map(|s| s.len)
         else {
             return Ok(Vec::new());
         };
-        if place.segment == last && place.offset + want as u64 > self.written {
-            self.write()?;
-        }
         let mut bytes = vec![0; want.min(len.saturating_sub(place.offset) as usize)];
-        self.file_of(place.segment)?.read_exact_at(&mut bytes, place.offset)?;
+        let mut in_file = bytes.len();
+        if place.segment == self.last().number {
+            in_file = in_file.min(self.written.saturating_sub(place.offset) as usize);
+            // The rest is not written yet, and perhaps cannot be.
+            let from = (place.offset + in_file as u64).saturating_sub(self.written) as usize;
+            let rest = bytes.len() - in_file;
+            let Some(unwritten) = self.buffer.get(from..from + rest) else {
+                return Ok(Vec::new());
+            };
+            bytes[in_file..].copy_from_slice(unwritten);
+        }
+        if in_file > 0 {
+            self.file_of(place.segment)?.read_exact_at(&mut bytes[..in_file], place.offset)?;
+        }
         Ok(bytes)
     }
 
@@ -319,10 +316,22 @@ impl Journal {
         }
     }
 
+    fn last_file(&mut self) -> io::Result<Arc<File>> {
+        self.used = true;
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        let path = path_of(&self.directory, self.last().number);
+        let file = Arc::new(OpenOptions::new().read(true).write(true).open(path)?);
+        self.file = Some(file.clone());
+        Ok(file)
+    }
+
     fn file_of(&mut self, number: u64) -> io::Result<Arc<File>> {
         if number == self.last().number {
-            return Ok(self.file.clone());
+            return self.last_file();
         }
+        self.used = true;
         match &self.reading {
             Some((open, file)) if *open == number => Ok(file.clone()),
             _ => {

@@ -6,11 +6,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `queues.rs` | all queues by name: children, error queues, the clients' open reads |
+//! | `queues.rs` | all queues by name: children, the work of all |
+//! | `aborts.rs` | open reads that are given back; error queues |
 //! | `queue.rs` | one queue: items in memory, items on disk, limits |
 //! | `read.rs` | its reader's side: the first item, open reads, reading ahead, packing |
 //! | `journal.rs` | the segments of its journal: appending, reading, removing |
 //! | `replay.rs` | the start: the state of a queue from its journal |
+//! | `work.rs` | what the device has to do, on another thread |
 //! | `format.rs` | every byte in the files |
 //! | `name.rs`, `ranges.rs` | names and directories; sets of ids |
 //!
@@ -31,6 +33,7 @@
 //! at every byte (`tests/model.rs`). The record reader has a fuzz target (`fuzz/`).
 #![forbid(unsafe_code)]
 
+mod aborts;
 mod format;
 mod journal;
 mod name;
@@ -40,9 +43,10 @@ mod ranges;
 mod read;
 mod replay;
 mod types;
+mod work;
 
 pub use format::{Decoded, MOST_ITEM, Record, decode, encode};
-pub use journal::Work;
 pub use name::{MAX_NAME, is_valid, parent};
 pub use queues::{Damage, Queues};
 pub use types::{Counters, Figures, Item, Limits, NewItem, Options, Put, Read, Rules, Ticket};
+pub use work::{Undone, Work};

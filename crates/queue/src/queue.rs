@@ -69,6 +69,10 @@ pub(crate) struct Queue {
     pub(crate) open: BTreeMap<u64, VecDeque<Held>>,
     pub(crate) unread: Unread,
     pub(crate) replayed: Option<Box<Replayed>>,
+    /// Tells it from a deleted one of the same name.
+    pub(crate) epoch: u64,
+    /// The last read has ended at expired items: there may be others behind them.
+    pub(crate) is_sweeping: bool,
     next_id: u64,
     /// Bytes of the items in `ready`.
     ready_bytes: u64,
@@ -88,6 +92,8 @@ impl Queue {
             open: BTreeMap::new(),
             unread: Unread::default(),
             replayed: None,
+            epoch: 0,
+            is_sweeping: false,
             next_id: 1,
             ready_bytes: 0,
             resident: 0,
@@ -96,10 +102,11 @@ impl Queue {
         }
     }
 
-    /// A queue with its journal, as that was left.
+    /// A queue with its journal, as that was left. `segment`: the number of its next segment, at
+    /// the least, and the length of a segment.
     pub(crate) fn open(
         directory: PathBuf,
-        segment: u64,
+        (least, segment): (u64, u64),
         limits: Limits,
         memory: Arc<Memory>,
         now: u64,
@@ -108,7 +115,7 @@ impl Queue {
         let segments = std::mem::take(&mut replay.segments);
         let next_id = replay.next_id;
         let first = segments.first().map(|first| first.number);
-        let journal = Journal::begin(directory, segments, next_id, segment)?;
+        let journal = Journal::begin(directory, segments, least, next_id, segment)?;
         let mut queue = Queue::in_memory(limits, memory, now);
         queue.next_id = next_id;
         let end = journal.end();
@@ -143,6 +150,11 @@ impl Queue {
             }));
         }
         queue.trim();
+        if let Some(journal) = &mut queue.journal {
+            // Once for its use until now, and once more: there may be thousands of queues.
+            journal.rest();
+            journal.rest();
+        }
         Ok((queue, replay.damage))
     }
 
@@ -182,16 +194,26 @@ impl Queue {
 
     /// Takes the first of `ready` out of it; it stays the queue's.
     pub(crate) fn pop(&mut self) -> Option<Held> {
-        let held = self.ready.pop_front()?;
+        self.take_out(0)
+    }
+
+    /// The same of another.
+    pub(crate) fn take_out(&mut self, at: usize) -> Option<Held> {
+        let held = self.ready.remove(at)?;
         self.ready_bytes -= u64::from(held.len);
-        self.release(OVERHEAD + held.data.as_ref().map_or(0, |data| data.len() as u64));
         if self.ready.is_empty() {
             self.ready.shrink_to(64);
         }
+        self.let_go(&held);
+        Some(held)
+    }
+
+    /// An item is neither ready nor open any more: its memory, and its share of a segment.
+    pub(crate) fn let_go(&mut self, held: &Held) {
+        self.release(OVERHEAD + held.data.as_ref().map_or(0, |data| data.len() as u64));
         if let Some(journal) = &mut self.journal {
             journal.hold(held.place, false);
         }
-        Some(held)
     }
 
     pub(crate) fn append(&mut self, record: &Record<'_>) -> Place {

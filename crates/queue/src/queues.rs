@@ -6,18 +6,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::journal::Work;
+use crate::aborts::Failing;
+use crate::journal::Journal;
 use crate::name::{directory, is_valid, of_directory, parent};
-use crate::queue::{Held, Queue};
+use crate::queue::Queue;
 use crate::read::SWEEP;
 use crate::types::{Figures, Item, Limits, Memory, NewItem, Options, Put, Read, Rules};
+use crate::work::{Undone, Work};
 
 /// The file that keeps a second process out.
 const LOCK: &str = ".lock";
 /// Directories of deleted queues begin so.
 const DELETED: &str = ".deleted-";
 
-type Name = Arc<[u8]>;
+pub(crate) type Name = Arc<[u8]>;
 
 /// Bytes of a journal that are no records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +37,27 @@ pub struct Damage {
 /// All queues.
 #[derive(Debug)]
 pub struct Queues {
-    options: Options,
+    pub(crate) options: Options,
     rules: Rules,
     memory: Arc<Memory>,
-    queues: BTreeMap<Name, Queue>,
+    pub(crate) queues: BTreeMap<Name, Queue>,
     /// Queues that have something to write.
-    changed: BTreeSet<Name>,
+    pub(crate) changed: BTreeSet<Name>,
     /// Queues whose files may not be on the device.
     unsynced: BTreeSet<Name>,
     /// Files without a queue.
     pending: Work,
     deleted: u64,
+    /// Numbers of segments of new queues begin here: the files of a deleted queue may still be
+    /// about to be removed, and the new one of its name has none of theirs.
+    next_segment: u64,
+    /// Queues made since the start.
+    epoch: u64,
+    /// Items that have gone to error queues since the last write.
+    pub(crate) failing: Vec<Failing>,
+    /// A sync has failed: nobody knows what the device has. No item is taken and no file removed
+    /// until the queues are opened anew.
+    pub(crate) broken: Option<String>,
     /// Held as long as the queues are open.
     lock: File,
 }
@@ -82,6 +94,10 @@ impl Queues {
             unsynced: BTreeSet::new(),
             pending: Work::default(),
             deleted: 0,
+            next_segment: 1,
+            epoch: 0,
+            failing: Vec::new(),
+            broken: None,
             lock,
         };
         let damage = queues.load(now)?;
@@ -108,7 +124,7 @@ impl Queues {
                 continue;
             }
             let (opened, damaged) =
-                Queue::open(path, self.options.segment, limits, self.memory.clone(), now)?;
+                Queue::open(path, (1, self.options.segment), limits, self.memory.clone(), now)?;
             damage.extend(damaged.into_iter().map(|(place, is_tail)| Damage {
                 queue: queue.clone(),
                 segment: place.segment,
@@ -148,7 +164,7 @@ impl Queues {
             return Ok(None);
         }
         let limits = self.rules.of(name).clone();
-        let queue = if limits.memory_only {
+        let mut queue = if limits.memory_only {
             Queue::in_memory(limits, self.memory.clone(), now)
         } else {
             let path = self.directory(name);
@@ -157,9 +173,11 @@ impl Queues {
                 _ => {}
             }
             self.pending.directories.push(self.options.path.clone());
-            let segment = self.options.segment;
+            let segment = (self.next_segment, self.options.segment);
             Queue::open(path, segment, limits, self.memory.clone(), now)?.0
         };
+        self.epoch += 1;
+        queue.epoch = self.epoch;
         let name = Name::from(name);
         self.unsynced.insert(name.clone());
         Ok(Some((name.clone(), self.queues.entry(name).or_insert(queue))))
@@ -169,28 +187,35 @@ impl Queues {
         self.options.path.join(directory(name))
     }
 
-    /// Adds an item to a queue and to its children. The result is that of the queue itself; a child
-    /// that is full goes without.
+    /// Adds an item to a queue, and, where that takes it, to its children; a child that is full
+    /// goes without.
     pub fn put(&mut self, name: &[u8], item: &NewItem, now: u64) -> Put {
-        for child in self.children(name) {
-            if let Some(queue) = self.queues.get_mut(&child) {
-                let _ = queue.put(item, now);
-                self.changed.insert(child);
-            }
+        if let Some(broken) = &self.broken {
+            return Put::Failed(io::Error::other(broken.clone()));
         }
-        if self.rules(name).fanout_only {
+        let put = if self.rules(name).fanout_only {
             let is_too_large = item.data.len() as u64 > self.rules(name).item_size;
-            return if is_too_large { Put::TooLarge } else { Put::Stored };
-        }
-        match self.make(name, now) {
-            Err(error) => Put::Failed(error),
-            Ok(None) => Put::TooManyQueues,
-            Ok(Some((name, queue))) => {
-                let put = queue.put(item, now);
-                self.changed.insert(name);
-                put
+            if is_too_large { Put::TooLarge } else { Put::Stored }
+        } else {
+            match self.make(name, now) {
+                Err(error) => Put::Failed(error),
+                Ok(None) => Put::TooManyQueues,
+                Ok(Some((name, queue))) => {
+                    let put = queue.put(item, now);
+                    self.changed.insert(name);
+                    put
+                }
+            }
+        };
+        if matches!(put, Put::Stored) {
+            for child in self.children(name) {
+                if let Some(queue) = self.queues.get_mut(&child) {
+                    let _ = queue.put(item, now);
+                    self.changed.insert(child);
+                }
             }
         }
+        put
     }
 
     /// The children of a queue: they get its items too.
@@ -226,14 +251,23 @@ impl Queues {
         item
     }
 
-    fn existing(&mut self, name: &[u8]) -> Option<(Name, &mut Queue)> {
+    /// Whether the last read of a queue has found nothing but expired items, and others may be
+    /// behind them: to be asked again when others had their turn.
+    pub fn is_sweeping(&self, name: &[u8]) -> bool {
+        self.queues.get(name).is_some_and(|queue| queue.is_sweeping)
+    }
+
+    pub(crate) fn existing(&mut self, name: &[u8]) -> Option<(Name, &mut Queue)> {
         let name = self.queues.get_key_value(name)?.0.clone();
         self.queues.get_mut(&name).map(|queue| (name, queue))
     }
 
-    /// Puts an item back that a client was to get by [`Read::Take`], and that did not reach it.
+    /// Puts an item back that a client was to get by [`Read::Take`], and that did not reach it. An
+    /// item of a queue that was deleted meanwhile is gone with it.
     pub fn restore(&mut self, name: &[u8], item: Item) {
-        if let Some((name, queue)) = self.existing(name) {
+        if let Some((name, queue)) = self.existing(name)
+            && queue.epoch == item.ticket.epoch
+        {
             queue.restore(item);
             self.changed.insert(name);
         }
@@ -253,80 +287,6 @@ impl Queues {
             self.changed.insert(name);
         }
         confirmed
-    }
-
-    /// Gives back what a client has opened of a queue. Returns the names of queues that have got an
-    /// item.
-    pub fn abort(&mut self, name: &[u8], client: u64, now: u64) -> Vec<Arc<[u8]>> {
-        self.give_back(name, client, true, now)
-    }
-
-    /// The same for all queues: the client is gone. `counts`: it counts as an abort of each item.
-    pub fn leave(&mut self, client: u64, counts: bool, now: u64) -> Vec<Arc<[u8]>> {
-        let has = |queue: &Queue| queue.opened_by(client) > 0;
-        let of: Vec<_> = self
-            .queues
-            .iter()
-            .filter(|(_, queue)| has(queue))
-            .map(|(name, _)| name.clone())
-            .collect();
-        of.iter().flat_map(|name| self.give_back(name, client, counts, now)).collect()
-    }
-
-    fn give_back(&mut self, name: &[u8], client: u64, counts: bool, now: u64) -> Vec<Name> {
-        let Some((name, queue)) = self.existing(name) else { return Vec::new() };
-        if queue.opened_by(client) == 0 {
-            return Vec::new();
-        }
-        let failed = queue.abort(client, counts);
-        let error_queue = queue.limits.error_queue.clone();
-        self.changed.insert(name.clone());
-        let mut touched = vec![name.clone()];
-        for held in failed {
-            if self.fail(&name, error_queue.as_ref(), held, now) {
-                touched.extend(error_queue.clone());
-            }
-        }
-        touched
-    }
-
-    /// Moves an item that was aborted too often to the error queue; without one it is discarded.
-    /// Where that fails it goes back to its place.
-    fn fail(&mut self, name: &Name, error_queue: Option<&Name>, held: Held, now: u64) -> bool {
-        let Some(queue) = self.queues.get_mut(name) else { return false };
-        if let Some(error_queue) = error_queue.filter(|error_queue| *error_queue != name) {
-            let data = match &held.data {
-                Some(data) => Some(data.clone()),
-                None => queue.load(held.id, held.place, held.len).ok().flatten(),
-            };
-            let moved = data.is_some_and(|data| {
-                let item = NewItem { flags: held.flags, expires: 0, data };
-                matches!(self.put(error_queue, &item, now), Put::Stored)
-                    && self.settle(error_queue).is_ok()
-            });
-            let Some(queue) = self.queues.get_mut(name) else { return false };
-            if !moved {
-                queue.push(held);
-                return false;
-            }
-            queue.counters.failed += 1;
-            queue.removed(&held);
-            return true;
-        }
-        queue.counters.failed += 1;
-        queue.removed(&held);
-        false
-    }
-
-    /// An item is in the file of its new queue before its removal is in that of the old one.
-    fn settle(&mut self, name: &Name) -> io::Result<()> {
-        let always = self.options.always;
-        let journal = self.queues.get_mut(name).and_then(|queue| queue.journal.as_mut());
-        match journal {
-            Some(journal) if always => journal.sync(),
-            Some(journal) => journal.write(),
-            None => Ok(()),
-        }
     }
 
     /// Removes all items of a queue that wait.
@@ -356,7 +316,9 @@ impl Queues {
     /// Its directory cannot be renamed; nothing is deleted then.
     pub fn delete(&mut self, name: &[u8]) -> io::Result<bool> {
         let Some((name, queue)) = self.existing(name) else { return Ok(false) };
-        if queue.journal.is_some() {
+        if let Some(journal) = &queue.journal {
+            let last = journal.end().segment;
+            self.next_segment = self.next_segment.max(last + 1);
             let to = loop {
                 self.deleted += 1;
                 let to = self.options.path.join(format!("{DELETED}{}", self.deleted));
@@ -377,7 +339,7 @@ impl Queues {
     /// Writes what the commands since the last call have changed to the files. Returns the names of
     /// queues for which that failed; their records are written with the next call.
     pub fn write(&mut self) -> Vec<(Arc<[u8]>, io::Error)> {
-        let mut failed = Vec::new();
+        let mut failed = self.settle();
         for name in std::mem::take(&mut self.changed) {
             let Some(journal) = self.queues.get_mut(&name).and_then(|q| q.journal.as_mut()) else {
                 continue;
@@ -411,7 +373,29 @@ impl Queues {
                 self.unsynced.insert(name);
             }
         }
+        if self.broken.is_some() {
+            // The reasons of removals may not be on the device.
+            self.pending.remove = std::mem::take(&mut work.remove);
+        }
         work
+    }
+
+    /// Takes work back that was not done. Its removals are in the next, or, where the device has
+    /// failed, in none until the queues are opened anew.
+    pub fn undone(&mut self, undone: Undone) {
+        let Undone { error, is_synced, mut work } = undone;
+        if !is_synced {
+            self.broken.get_or_insert_with(|| format!("the device failed: {error}"));
+        }
+        work.remove.append(&mut self.pending.remove);
+        work.remove_directories.append(&mut self.pending.remove_directories);
+        (self.pending.remove, self.pending.remove_directories) =
+            (work.remove, work.remove_directories);
+    }
+
+    /// Why no item is taken, if that is so: the device has failed.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 
     /// The work of now and then: expired items go, sparse segments are packed. Returns
@@ -422,6 +406,7 @@ impl Queues {
             let expired = queue.discard_expired(now).unwrap_or(0);
             let packed = queue.pack().unwrap_or(false);
             more |= expired == SWEEP || packed;
+            queue.journal.iter_mut().for_each(Journal::rest);
             if expired > 0 || packed {
                 self.changed.insert(name.clone());
             }
@@ -450,7 +435,7 @@ impl Queues {
     /// Those of the files.
     pub fn close(mut self) -> io::Result<()> {
         let failed = self.write().into_iter().next();
-        self.take_work(true).run()?;
+        self.take_work(true).run().map_err(|undone| undone.error)?;
         let _ = self.lock.unlock();
         failed.map_or(Ok(()), |(_, error)| Err(error))
     }

@@ -1,5 +1,6 @@
 //! The reader's side of a queue: the first item, open reads, and what is read from the journal.
 
+use std::collections::VecDeque;
 use std::io;
 
 use bytes::Bytes;
@@ -18,9 +19,17 @@ pub(crate) const SWEEP: u64 = 10_000;
 const PACK: u64 = 1 << 20;
 
 /// An item as its client gets it.
-fn given(held: &Held, data: Bytes) -> Item {
+fn given(held: &Held, data: Bytes, epoch: u64) -> Item {
     let Held { id, added, expires, aborts, flags, .. } = *held;
-    Item { flags, data, ticket: Ticket { id, added, expires, aborts } }
+    Item { flags, data, ticket: Ticket { epoch, id, added, expires, aborts } }
+}
+
+/// Whether bytes cannot be read now or later, as opposed to a lack of descriptors or memory.
+fn is_lost(error: &io::Error) -> bool {
+    /// EIO, EBADMSG and EUCLEAN of Linux: the device or the file system has lost them.
+    const LOST: [i32; 3] = [5, 74, 117];
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+        || error.raw_os_error().is_some_and(|code| LOST.contains(&code))
 }
 
 impl Queue {
@@ -32,7 +41,8 @@ impl Queue {
         if read != Read::Peek && self.journal.as_ref().is_some_and(Journal::is_full) {
             return Err(io::Error::other("its journal cannot be written"));
         }
-        if self.discard_expired(now)? == SWEEP {
+        self.is_sweeping = self.discard_expired(now)? == SWEEP;
+        if self.is_sweeping {
             return Ok(None);
         }
         let item = self.first(read, client)?;
@@ -48,10 +58,10 @@ impl Queue {
         while self.fill()? {
             let Some(data) = self.load_first()? else { continue };
             if read == Read::Peek {
-                return Ok(self.ready.front().map(|first| given(first, data)));
+                return Ok(self.ready.front().map(|first| given(first, data, self.epoch)));
             }
             let Some(held) = self.pop() else { break };
-            let item = given(&held, data);
+            let item = given(&held, data, self.epoch);
             match read {
                 Read::Open => self.set_aside(held, client),
                 _ => self.removed(&held),
@@ -63,7 +73,7 @@ impl Queue {
 
     /// Puts an item back that was taken, and did not reach its client.
     pub(crate) fn restore(&mut self, item: Item) {
-        let Item { flags, data, ticket: Ticket { id, added, expires, aborts } } = item;
+        let Item { flags, data, ticket: Ticket { id, added, expires, aborts, .. } } = item;
         let record = Record::Item { id, added, expires, flags, moved: Some(aborts), data: &data };
         let place = self.append(&record);
         let len = data.len() as u32;
@@ -92,12 +102,7 @@ impl Queue {
         if opened.is_empty() {
             self.open.remove(&client);
         }
-        for held in &taken {
-            self.release(OVERHEAD + held.data.as_ref().map_or(0, |data| data.len() as u64));
-            if let Some(journal) = &mut self.journal {
-                journal.hold(held.place, false);
-            }
-        }
+        taken.iter().for_each(|held| self.let_go(held));
         taken
     }
 
@@ -155,7 +160,20 @@ impl Queue {
             self.trim();
             return Ok(());
         };
-        let bytes = journal.read_record(at, want)?;
+        let bytes = match journal.read_record(at, want) {
+            // Perhaps the bytes further on only.
+            Err(error) if is_lost(&error) && want > LITTLE => journal.read_record(at, LITTLE),
+            read => read,
+        };
+        let bytes = match bytes {
+            Err(error) if is_lost(&error) => {
+                // The rest of this segment cannot be read. Its file stays: it may be readable after
+                // a restart.
+                journal.hold(at, true);
+                Vec::new()
+            }
+            read => read?,
+        };
         let mut used = 0;
         while let Decoded::Record(record, len) = decode(&bytes[used..]) {
             let place = Place { offset: at.offset + used as u64, ..at };
@@ -193,7 +211,9 @@ impl Queue {
         let len = data.len() as u32;
         self.unread.items = self.unread.items.saturating_sub(1);
         self.unread.bytes = self.unread.bytes.saturating_sub(u64::from(len));
-        let data = Some(Bytes::copy_from_slice(data));
+        // With every queue's first item in memory the limit would be none.
+        let fits = self.memory.has(u64::from(len) + OVERHEAD);
+        let data = fits.then(|| Bytes::copy_from_slice(data));
         self.push(Held { id, place, len, flags, added, expires, aborts, data });
         true
     }
@@ -205,14 +225,26 @@ impl Queue {
             return Ok(Some(data.clone()));
         }
         let (id, place, len) = (first.id, first.place, first.len);
-        let data = self.load(id, place, len)?;
-        if data.is_none() {
-            self.counters.damaged += 1;
-            if let Some(held) = self.pop() {
-                self.removed(&held);
+        match self.load(id, place, len) {
+            Err(error) if !is_lost(&error) => Err(error),
+            Ok(Some(data)) => Ok(Some(data)),
+            damaged => {
+                let held = self.pop();
+                self.damaged(held, damaged.is_err());
+                Ok(None)
             }
         }
-        Ok(data)
+    }
+
+    /// An item cannot be read. `stays`: by an error of the device; it is passed over, and stays in
+    /// its file, where a restart may find it readable.
+    fn damaged(&mut self, held: Option<Held>, stays: bool) {
+        let Some(held) = held else { return };
+        self.counters.damaged += 1;
+        match &mut self.journal {
+            Some(journal) if stays => journal.hold(held.place, true),
+            _ => self.removed(&held),
+        }
     }
 
     /// The data of an item from the journal; `None`: it is damaged.
@@ -258,7 +290,8 @@ impl Queue {
     /// Moves items out of the oldest segment, a part at a time, so that it can be removed. Returns
     /// whether there was something to do.
     pub(crate) fn pack(&mut self) -> io::Result<bool> {
-        if !self.is_sparse() {
+        // Copies that cannot be written are none.
+        if !self.is_sparse() || self.journal.as_ref().is_none_or(Journal::has_failed) {
             return Ok(false);
         }
         let Some(oldest) = self.journal.as_ref().and_then(|j| j.segments.front()) else {
@@ -277,7 +310,8 @@ impl Queue {
             }
         }
         if wanted.is_empty() {
-            return Ok(false);
+            // Items that could not be read keep it: they have waited long enough.
+            return Ok(self.journal.as_mut().is_some_and(Journal::give_up_oldest));
         }
         for (id, place, len) in wanted {
             self.move_item(id, place, len)?;
@@ -287,11 +321,17 @@ impl Queue {
     }
 
     fn move_item(&mut self, id: u64, place: Place, len: u32) -> io::Result<()> {
-        let data = self.load(id, place, len)?;
+        let loaded = match self.load(id, place, len) {
+            Err(error) if !is_lost(&error) => return Err(error),
+            loaded => loaded,
+        };
         let Some(held) = self.held(id) else { return Ok(()) };
         let (added, expires, flags, aborts) = (held.added, held.expires, held.flags, held.aborts);
-        let Some(data) = data.or_else(|| held.data.clone()) else {
-            return Err(io::Error::other("an item of an old segment is damaged"));
+        let data = held.data.clone();
+        let Some(data) = loaded.unwrap_or_default().or(data) else {
+            let held = self.forget(id);
+            self.damaged(held, false);
+            return Ok(());
         };
         let record = Record::Item { id, added, expires, flags, moved: Some(aborts), data: &data };
         let moved = self.append(&record);
@@ -303,6 +343,23 @@ impl Queue {
             held.place = moved;
         }
         Ok(())
+    }
+
+    /// Takes an item out of `ready`, or from the client that has it open.
+    fn forget(&mut self, id: u64) -> Option<Held> {
+        if let Ok(at) = self.ready.binary_search_by_key(&id, |held| held.id) {
+            return self.take_out(at);
+        }
+        let of = |opened: &VecDeque<Held>| opened.iter().position(|held| held.id == id);
+        let (client, at) =
+            self.open.iter().find_map(|(client, opened)| Some((*client, of(opened)?)))?;
+        let opened = self.open.get_mut(&client)?;
+        let held = opened.remove(at)?;
+        if opened.is_empty() {
+            self.open.remove(&client);
+        }
+        self.let_go(&held);
+        Some(held)
     }
 
     fn held(&mut self, id: u64) -> Option<&mut Held> {

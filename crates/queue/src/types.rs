@@ -108,6 +108,7 @@ pub struct Item {
 /// The place of an item in its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
+    pub(crate) epoch: u64,
     pub(crate) id: u64,
     pub(crate) added: u64,
     pub(crate) expires: u64,

@@ -43,7 +43,7 @@ fn items_on_disk_have_no_memory() {
         assert_eq!(queues.read(b"q", Read::Take, 1, 1).unwrap().unwrap().flags, n);
         if n % 512 == 0 {
             assert!(queues.write().is_empty());
-            let _ = queues.take_work(false).run();
+            queues.take_work(false).run().unwrap();
         }
     }
     let read = resident().saturating_sub(before);
@@ -51,4 +51,32 @@ fn items_on_disk_have_no_memory() {
     // Twice the memory that is counted, and some for the process.
     let most = 2 * memory + (16 << 20);
     assert!(waiting < most && loaded < most && read < most, "{waiting} {loaded} {read}");
+}
+
+#[test]
+fn the_first_items_of_many_queues_are_within_the_memory_of_all() {
+    let root = tempfile::tempdir().unwrap();
+    let memory = 8 << 20;
+    let options = Options { path: root.path().to_owned(), memory, segment: 1 << 20, always: false };
+    let rules = Rules { queues: 1000, ..Rules::default() };
+    let mut queues = Queues::open(options, rules, 1).unwrap().unwrap().0;
+    for n in 0..1000u32 {
+        let name = format!("q{n}");
+        for flags in 0..2 {
+            let item = NewItem { flags, expires: 0, data: Bytes::from(vec![b'x'; 50_000]) };
+            assert!(matches!(queues.put(name.as_bytes(), &item, 1), Put::Stored));
+        }
+        assert!(queues.write().is_empty());
+        let _ = queues.maintain(1);
+    }
+    // A few hundred bytes for the item that is known, and none of its data.
+    let most = memory + 1000 * 512;
+    assert!(queues.memory() <= most, "{}", queues.memory());
+    for n in 0..1000u32 {
+        for flags in 0..2 {
+            let item = queues.read(format!("q{n}").as_bytes(), Read::Take, 1, 1).unwrap().unwrap();
+            assert_eq!((item.flags, item.data.len()), (flags, 50_000));
+        }
+        assert!(queues.memory() <= most, "{}", queues.memory());
+    }
 }

@@ -140,6 +140,7 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
         ));
     }
     disk(page, snapshot);
+    queues(page, snapshot);
     remote(page, snapshot);
     hottest(page, sample);
 }
@@ -299,6 +300,45 @@ fn disk(page: &mut Page<'_>, snapshot: &Snapshot) {
     if disk.reads.count() > 0 {
         page.line(&quantiles(&disk.reads));
     }
+}
+
+/// Queues that are shown: those with the most items that wait.
+const QUEUES: usize = 20;
+
+fn queues(page: &mut Page<'_>, snapshot: &Snapshot) {
+    let Some(queues) = &snapshot.queues else { return };
+    page.head(
+        "QUEUE (since its start)    ITEMS  BYTES  OPEN    AGE   ADDED   TAKEN REFUSED FAILED",
+    );
+    let mut largest: Vec<_> = queues.largest.iter().collect();
+    largest.sort_by_key(|queue| std::cmp::Reverse(queue.items));
+    for queue in largest.iter().take(QUEUES) {
+        page.line(&format!(
+            "{:<24} {:>7} {:>6} {:>5} {:>6} {:>7} {:>7} {:>7} {:>6}",
+            fit(&queue.name, 24),
+            count(queue.items as f64),
+            text::bytes(queue.bytes as f64),
+            count(queue.open as f64),
+            text::time(Duration::from_millis(queue.age_ms)),
+            count(queue.added as f64),
+            count(queue.taken as f64),
+            count(queue.refused.saturating_add(queue.discarded) as f64),
+            count(queue.failed.saturating_add(queue.damaged) as f64),
+        ));
+    }
+    page.line(&format!(
+        "{} queues, {} items of {}, {} of them in memory, {} of journals; {} readers wait{}",
+        count(queues.count as f64),
+        count(queues.items as f64),
+        text::bytes(queues.bytes as f64),
+        text::bytes(queues.memory as f64),
+        text::bytes(queues.journal as f64),
+        count(queues.waiting as f64),
+        match queues.failures {
+            0 => String::new(),
+            failures => format!("; {} FAILED WRITES", count(failures as f64)),
+        },
+    ));
 }
 
 /// A ratio with one decimal; `-`: there is nothing to divide by.

@@ -4,6 +4,7 @@
 mod disk;
 mod disk_crash;
 mod disk_troubles;
+mod queue_upgrade;
 mod snapshot;
 mod upgrade;
 mod upgrade_disk;

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A server, and the processes that have taken over from it: they end with the test.
-struct Line {
-    larder: Larder,
+pub(super) struct Line {
+    pub(super) larder: Larder,
     successors: Vec<u32>,
 }
 
@@ -40,7 +40,7 @@ fn lives(pid: u32) -> bool {
 }
 
 impl Line {
-    fn start(top: &str, rest: &str, origin: &Origin) -> Line {
+    pub(super) fn start(top: &str, rest: &str, origin: &Origin) -> Line {
         let larder = Larder::with_config(&format!(
             "{top}\n[http]\nlisten = [\"127.0.0.1:0\"]\nh2c = true\n[memcached]\nlisten = \
              [\"127.0.0.1:0\", \"unix:@DIR@/memcached\"]\nudp = [\"127.0.0.1:0\"]\n[redis]\nlisten \
@@ -52,12 +52,12 @@ impl Line {
     }
 
     /// The serving process.
-    fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.successors.last().copied().unwrap_or_else(|| self.larder.pid())
     }
 
     /// Upgrades; what was said.
-    fn upgrade(&mut self, args: &[&str]) -> Result<String, String> {
+    pub(super) fn upgrade(&mut self, args: &[&str]) -> Result<String, String> {
         let (status, said, wrong) = self.larder.command(&[&["upgrade"], args].concat());
         if !status.success() {
             return Err(wrong);
@@ -68,14 +68,14 @@ impl Line {
     }
 
     /// Upgrades, and waits for the end of the process before.
-    fn upgrade_whole(&mut self) {
+    pub(super) fn upgrade_whole(&mut self) {
         let before = self.pid();
         let said = self.upgrade(&[]).unwrap_or_else(|e| panic!("{e}\n{}", self.larder.stderr()));
         assert!(said.contains("with the memory"), "{said}");
         wait_until("the old process to end", || !lives(before));
     }
 
-    fn script(&self, text: &str) -> PathBuf {
+    pub(super) fn script(&self, text: &str) -> PathBuf {
         let path = self.larder.dir().join("program");
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
@@ -104,7 +104,7 @@ fn connect(at: SocketAddr) -> TcpStream {
 
 const FRESH: &[&str] = &["Cache-Control: max-age=6000"];
 
-fn fresh() -> Origin {
+pub(super) fn fresh() -> Origin {
     Origin::start(|seen, reply| {
         let body = seen.target.repeat(20);
         reply.ok(FRESH, body);
@@ -210,7 +210,7 @@ fn requests_under_way_come_to_their_end() {
 }
 
 /// Runs `ask` over and over until told to stop; returns how often.
-fn load(
+pub(super) fn load(
     stop: &Arc<AtomicBool>,
     mut ask: impl FnMut(usize) + Send + 'static,
 ) -> std::thread::JoinHandle<usize> {
@@ -418,7 +418,7 @@ fn memory_stays_behind_where_it_is_private_or_another_is_wanted() {
 }
 
 /// A new process that ends when it has the memory.
-const RUNAWAY: &str = "#!/usr/bin/env python3\nimport socket\ns = socket.socket(fileno=0)\n\
+pub(super) const RUNAWAY: &str = "#!/usr/bin/env python3\nimport socket\ns = socket.socket(fileno=0)\n\
      s.send(b'{\"kind\":\"hello\",\"protocol\":1}')\n\
      while b'\"all\"' not in s.recv(65536): pass\n\
      s.send(b'{\"kind\":\"ready\"}')\n\

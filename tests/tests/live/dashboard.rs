@@ -20,7 +20,7 @@ fn room() -> PathBuf {
     room
 }
 
-fn node(args: &[&str]) -> Command {
+pub(super) fn node(args: &[&str]) -> Command {
     let mut command = Command::new("node");
     command.args(args).current_dir(room()).stdin(Stdio::null());
     command
@@ -28,7 +28,7 @@ fn node(args: &[&str]) -> Command {
 
 /// Runs it to its end.
 #[track_caller]
-fn succeeds(mut command: Command) {
+pub(super) fn succeeds(mut command: Command) {
     let output = command.output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said));
@@ -58,7 +58,7 @@ fn larder(origin: &Origin, admin: &str) -> Larder {
 }
 
 /// Where the dashboard is, with the token, as it is printed.
-fn dashboard(larder: &Larder) -> String {
+pub(super) fn dashboard(larder: &Larder) -> String {
     wait_for("the line of the admin interface", || {
         larder
             .stderr()

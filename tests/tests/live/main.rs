@@ -6,5 +6,6 @@ mod admin_pages;
 mod admin_purge;
 mod admin_watch;
 mod dashboard;
+mod queues_shown;
 mod top;
 mod top_hostile;

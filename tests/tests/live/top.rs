@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "top/pty.rs"]
-mod pty;
+pub(super) mod pty;
 
 use larder_tests::helper::free_port;
 use larder_tests::larder::{binary, run};
@@ -43,7 +43,7 @@ fn larder(origin: &Origin) -> Larder {
 
 /// Where its admin API is.
 #[track_caller]
-fn admin(larder: &Larder) -> SocketAddr {
+pub(super) fn admin(larder: &Larder) -> SocketAddr {
     wait_for("the admin address", || {
         let printed = larder.stderr();
         let line =

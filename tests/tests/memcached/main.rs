@@ -11,6 +11,7 @@ mod object_turns;
 mod prints;
 mod promises;
 mod queue_crash;
+mod queue_faults;
 mod queues;
 mod stats;
 mod writes;

@@ -4,6 +4,7 @@
 // A test reports by panicking.
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::helper::source_root;
 use larder_tests::memcache::{Talk, client, script};
 use larder_tests::queues::{Queues, set, value};
 use larder_tests::scratch::Scratch;
@@ -238,6 +239,18 @@ fn children_get_copies_and_limits_hold() {
     talk.expect("get errors/t=60000\r\n", &value("errors", "p"))
         .expect("get poison\r\n", "END\r\n");
     talk.expect(set("a", "x") + &set("b", "x"), "STORED\r\nSERVER_ERROR too many queues\r\n");
+}
+
+#[test]
+fn kestrels_own_client_uses_queues() {
+    let (_directory, queues) = start("");
+    let mut command = script("/usr/bin/python3", "kestrel_client.py");
+    command.arg(queues.addr().to_string());
+    // It was written for Python 2, where a module finds those beside it by their names alone.
+    let installed = source_root().join("tests/.cache/kestrel");
+    let paths = [installed.clone(), installed.join("kestrel")];
+    command.env("PYTHONPATH", std::env::join_paths(paths).unwrap());
+    assert_eq!(String::from_utf8_lossy(&client(&mut command).stdout), "ok\n");
 }
 
 #[test]

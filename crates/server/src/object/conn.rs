@@ -266,6 +266,7 @@ impl<S: Session + 'static> Connection for Conn<S> {
                 Some((self, next))
             }
             Err(end) => {
+                self.tell_unsent();
                 self.rest();
                 while self.session.leave() {
                     tokio::task::yield_now().await;
@@ -395,8 +396,9 @@ impl<S: Session> Conn<S> {
         if self.hold_buffers().is_err() {
             self.client.kill();
         }
-        if let Some(buffers) = self.buffers.as_mut().filter(|_| self.client.is_killed()) {
-            buffers.out.clear();
+        if self.client.is_killed() {
+            self.tell_unsent();
+            self.buffers.iter_mut().for_each(|buffers| buffers.out.clear());
         }
     }
 

@@ -84,6 +84,9 @@ pub(crate) trait Session {
     /// A batch was answered: the system has taken the answers.
     fn sent(&mut self, batch: Sent);
 
+    /// The connection ends: so many composed bytes will never be sent.
+    fn unsent(&mut self, _bytes: u64) {}
+
     /// Is it in the middle of a command, or of what it throws away of one, of which it has used up
     /// what was received? (The beginning of a command that it has not used up lies in the receive
     /// buffer.)

@@ -3,8 +3,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `session.rs` | one client's session: its commands, values on their way in and out |
+//! | `items.rs` | items on their way to a client |
 //! | `seat.rs` | requests of sessions to the owner, and its answers |
-//! | `owner.rs` | the thread that owns all queues: commands, group commit |
+//! | `owner.rs` | the thread that owns all queues: commands |
+//! | `commit.rs` | the end of its batches: group commit, answers |
 //! | `waiters.rs` | readers that wait for an item |
 //! | `syncer.rs` | the thread that waits for the device |
 //! | `stats.rs` | statistics and configuration as text |
@@ -13,8 +15,10 @@
 //! One [`Shared`] per process, one [`Face`] per worker, one `Session` per client. A session has at
 //! most one request under way, so the owner's inbox is bounded by the number of clients.
 
+mod commit;
 mod face;
 mod figures;
+mod items;
 mod owner;
 mod seat;
 mod session;

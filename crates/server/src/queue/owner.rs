@@ -31,8 +31,8 @@ const BATCH: usize = 512;
 /// Interval of the search for expired items and sparse journals, milliseconds; and between two
 /// steps of it where there is much to do.
 const TICK: (Ms, Ms) = (1000, 5);
-/// Interval of the orders to remove files where nothing waits for the device, milliseconds.
-const REMOVE: Ms = 1000;
+/// Interval of attempts to open the queues again, milliseconds.
+const REOPEN: Ms = 100;
 
 const NOT_STORED: Answer = Answer::text(b"NOT_STORED\r\n");
 const END: Answer = Answer::text(b"END\r\n");
@@ -55,23 +55,30 @@ pub(super) struct Commands {
 pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
     /// None: another process has them.
-    queues: Option<Queues>,
-    inbox: Receiver<Message>,
-    syncer: Syncer,
-    clock: Clock,
-    sync: QueueSync,
+    pub(super) queues: Option<Queues>,
+    pub(super) inbox: Receiver<Message>,
+    pub(super) syncer: Syncer,
+    pub(super) clock: Clock,
+    pub(super) sync: QueueSync,
     pub(super) waiters: Waiters,
     /// Answers of this batch; with true it waits for the device, where that is so.
-    answers: Vec<(Arc<Seat>, Answer, bool)>,
+    pub(super) answers: Vec<(Arc<Seat>, Answer, bool)>,
     /// Answers whose changes are written, and may not be on the device.
-    written: Vec<(Arc<Seat>, Answer)>,
+    pub(super) written: Vec<(Arc<Seat>, Answer)>,
     /// Answers that wait for the device. None: it has no order.
-    syncing: Option<Vec<(Arc<Seat>, Answer)>>,
+    pub(super) syncing: Option<Vec<(Arc<Seat>, Answer)>>,
+    /// Reads that have found expired items only, and go on when others had their turn; with true the
+    /// answer waits for the device.
+    pub(super) again: Vec<(Arc<Seat>, Get, bool)>,
+    /// The queues are to be opened again, and could not be.
+    reopens: bool,
+    /// An item has come back since the journals were written.
+    pub(super) restored: bool,
     tick: Ms,
-    next_sync: Ms,
-    /// The device has failed: what is on it is not known.
-    broken: Option<String>,
-    failures: u64,
+    pub(super) next_sync: Ms,
+    /// When a failure was told.
+    pub(super) told: Option<Ms>,
+    pub(super) failures: u64,
     pub(super) commands: Commands,
 }
 
@@ -121,9 +128,12 @@ impl Owner {
             answers: Vec::new(),
             written: Vec::new(),
             syncing: None,
+            again: Vec::new(),
+            reopens: false,
+            restored: false,
             tick: now,
             next_sync: now,
-            broken: None,
+            told: None,
             failures: 0,
             commands: Commands::default(),
         })
@@ -147,6 +157,9 @@ impl Owner {
                     ends |= self.take(message, now);
                 }
             }
+            for (seat, get, durable) in std::mem::take(&mut self.again) {
+                self.read(seat, get, durable, now);
+            }
             self.give_up_waits(now);
             self.tick(now);
             self.commit(now);
@@ -158,7 +171,7 @@ impl Owner {
 
     /// Time until there is something to do without a message.
     fn patience(&self) -> Duration {
-        if !self.answers.is_empty() {
+        if !self.answers.is_empty() || !self.again.is_empty() {
             return Duration::ZERO;
         }
         let mut next = self.tick;
@@ -171,7 +184,7 @@ impl Owner {
     }
 
     /// Carries out a message. True: it was the last.
-    fn take(&mut self, message: Message, now: Ms) -> bool {
+    pub(super) fn take(&mut self, message: Message, now: Ms) -> bool {
         match message {
             Message::Ask(seat, ask) => self.ask(seat, ask, now),
             Message::Restore(name, item) => {
@@ -199,31 +212,19 @@ impl Owner {
     }
 
     fn take_back(&mut self, now: Ms) {
-        if self.queues.is_none() {
-            match open(&self.shared.settings(), now) {
-                Ok(queues) => self.queues = Some(queues),
-                Err(error) => eprintln!("larder: error: {error}"),
+        if self.queues.is_some() {
+            return;
+        }
+        match open(&self.shared.settings(), now) {
+            Ok(queues) => (self.queues, self.reopens) = (Some(queues), false),
+            Err(error) => {
+                // The process that was to take over may not have ended yet.
+                if !std::mem::replace(&mut self.reopens, true) {
+                    eprintln!("larder: error: the queues are not served until they open: {error}");
+                }
+                self.tick = now + REOPEN;
             }
         }
-    }
-
-    /// Writes everything, and closes the queues.
-    fn close(&mut self) -> io::Result<()> {
-        let now = self.clock.now();
-        self.commit(now);
-        while self.syncing.is_some() {
-            // The syncer always answers; other messages are too late.
-            match self.inbox.recv() {
-                Ok(Message::Synced(result)) => self.synced(result),
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-        let closed = self.queues.take().map_or(Ok(()), Queues::close);
-        for (seat, answer) in std::mem::take(&mut self.written) {
-            self.send(&seat, answer);
-        }
-        closed
     }
 
     fn left(&mut self, seat: &Arc<Seat>, counts: bool, now: Ms) {
@@ -235,7 +236,7 @@ impl Owner {
     }
 
     /// Answers a command at the end of this batch; `durable`: when its changes are on the device.
-    fn answer(&mut self, seat: Arc<Seat>, answer: Answer, durable: bool) {
+    pub(super) fn answer(&mut self, seat: Arc<Seat>, answer: Answer, durable: bool) {
         self.answers.push((seat, answer, durable));
     }
 
@@ -244,7 +245,7 @@ impl Owner {
             return self.answer(seat, Answer::Close(b""), false);
         };
         match ask {
-            Ask::Put(name, item) => self.put(seat, &name, &item, now),
+            Ask::Put(items) => self.put(seat, &items, now),
             Ask::Get(get) => self.get(seat, get, now),
             Ask::Abort(name) => {
                 let touched = queues.abort(&name, seat.id(), now);
@@ -292,25 +293,28 @@ impl Owner {
         }
     }
 
-    fn put(&mut self, seat: Arc<Seat>, name: &Name, item: &NewItem, now: Ms) {
-        self.commands.sets += 1;
-        let Some(queues) = &mut self.queues else { return };
-        if let Some(broken) = &self.broken {
-            let answer = Answer::failed(&io::Error::other(broken.clone()));
-            return self.answer(seat, answer, false);
+    fn put(&mut self, seat: Arc<Seat>, items: &[(Name, NewItem)], now: Ms) {
+        let answers: Vec<_> =
+            items.iter().map(|(name, item)| self.put_one(name, item, now)).collect();
+        let any = answers.iter().any(|answer| matches!(answer, Answer::Stored(_)));
+        self.answer(seat, Answer::Puts(answers), any);
+        for (name, _) in items {
+            self.serve(name, now);
+            let children = self.queues.as_ref().map(|queues| queues.children(name));
+            children.into_iter().flatten().for_each(|child| self.serve(&child, now));
         }
-        let children = queues.children(name);
-        let answer = match queues.put(name, item, now) {
-            Put::Stored => Answer::Stored,
+    }
+
+    fn put_one(&mut self, name: &Name, item: &NewItem, now: Ms) -> Answer {
+        self.commands.sets += 1;
+        let Some(queues) = &mut self.queues else { return Answer::Close(b"") };
+        match queues.put(name, item, now) {
+            Put::Stored => Answer::Stored(name.clone()),
             Put::Full => NOT_STORED,
             Put::TooLarge => Answer::text(TOO_LARGE),
             Put::TooManyQueues => TOO_MANY,
             Put::Failed(error) => Answer::failed(&error),
-        };
-        let is_stored = matches!(answer, Answer::Stored);
-        self.answer(seat, answer, is_stored);
-        self.serve(name, now);
-        children.iter().for_each(|child| self.serve(child, now));
+        }
     }
 
     fn get(&mut self, seat: Arc<Seat>, get: Get, now: Ms) {
@@ -337,23 +341,31 @@ impl Owner {
             Read::Peek => self.commands.peeks += 1,
             _ => self.commands.gets += 1,
         }
+        self.read(seat, get, closed > 0, now);
+    }
+
+    /// Gives a client the first item, or has it wait. `closed`: it has closed an open read by the
+    /// same command.
+    fn read(&mut self, seat: Arc<Seat>, get: Get, closed: bool, now: Ms) {
+        let Some(queues) = self.queues.as_mut().filter(|_| !seat.is_gone()) else { return };
         match queues.read(&get.name, get.read, seat.id(), now) {
             Err(error) => self.answer(seat, Answer::failed(&error), false),
             Ok(Some(item)) => {
                 self.commands.hits += u64::from(get.read != Read::Peek);
-                let durable = get.read == Read::Take || closed > 0;
+                let durable = get.read == Read::Take || closed;
                 self.answer(seat, Answer::Item(get.name, item, get.read), durable);
             }
+            Ok(None) if queues.is_sweeping(&get.name) => self.again.push((seat, get, closed)),
             Ok(None) if get.wait == 0 => {
                 self.commands.misses += u64::from(get.read != Read::Peek);
-                self.answer(seat, Answer::Empty, closed > 0);
+                self.answer(seat, Answer::Empty, closed);
             }
             Ok(None) => self.waiters.add(seat, get, now),
         }
     }
 
     /// Gives items of a queue to those who wait for them.
-    fn serve(&mut self, name: &Name, now: Ms) {
+    pub(super) fn serve(&mut self, name: &Name, now: Ms) {
         while let Some(waiter) = self.waiters.first(name) {
             let Some(queues) = &mut self.queues else { return };
             let (read, id) = (waiter.get.read, waiter.seat.id());
@@ -361,7 +373,12 @@ impl Owner {
                 None
             } else {
                 match queues.read(name, read, id, now) {
-                    Ok(None) => return,
+                    Ok(None) => {
+                        // Items may be behind expired ones.
+                        let sweeps = queues.is_sweeping(name);
+                        self.tick = if sweeps { now } else { self.tick };
+                        return;
+                    }
                     Ok(Some(item)) => Some(Answer::Item(name.clone(), item, read)),
                     Err(error) => Some(Answer::failed(&error)),
                 }
@@ -388,6 +405,9 @@ impl Owner {
             return;
         }
         self.tick = now + TICK.0;
+        if self.reopens {
+            self.take_back(now);
+        }
         let Some(queues) = &mut self.queues else { return };
         if queues.maintain(now) {
             self.tick = now + TICK.1;
@@ -401,86 +421,6 @@ impl Owner {
         };
         // Items behind expired ones may be there for those who wait.
         self.waiters.queues().iter().for_each(|name| self.serve(name, now));
-    }
-
-    /// Writes what this batch has changed, and sends its answers, or has the device told first.
-    fn commit(&mut self, now: Ms) {
-        let answers = std::mem::take(&mut self.answers);
-        let Some(queues) = &mut self.queues else {
-            answers.into_iter().for_each(|(seat, answer, _)| self.send(&seat, answer));
-            return;
-        };
-        let failed = queues.write();
-        let waits = self.sync == QueueSync::Always;
-        if let Some((name, error)) = failed.first() {
-            self.failures += 1;
-            let queue = String::from_utf8_lossy(name);
-            eprintln!("larder: warning: the journal of queue {queue} was not written: {error}");
-        }
-        for (seat, answer, durable) in answers {
-            // Which of the queues failed is not looked at: the client tries again.
-            let answer = match (answer, failed.first()) {
-                (Answer::Stored, Some((_, error))) => Answer::failed(error),
-                (answer, _) => answer,
-            };
-            if durable && waits {
-                self.written.push((seat, answer));
-            } else {
-                self.send(&seat, answer);
-            }
-        }
-        self.have_synced(now);
-    }
-
-    /// Orders the device's work where it is time. One order at a time.
-    fn have_synced(&mut self, now: Ms) {
-        let Some(queues) = self.queues.as_mut().filter(|_| self.syncing.is_none()) else { return };
-        let work = match self.sync {
-            QueueSync::Always => queues.take_work(true),
-            QueueSync::Every(_) | QueueSync::Never if now < self.next_sync => return,
-            QueueSync::Every(interval) => {
-                self.next_sync = now + interval.as_millis() as Ms;
-                queues.take_work(true)
-            }
-            QueueSync::Never => {
-                self.next_sync = now + REMOVE;
-                queues.take_work(false)
-            }
-        };
-        let waiting = std::mem::take(&mut self.written);
-        if work.is_empty() {
-            waiting.into_iter().for_each(|(seat, answer)| self.send(&seat, answer));
-            return;
-        }
-        self.syncing = Some(waiting);
-        self.syncer.order(work);
-    }
-
-    /// The device has done its work, or has failed.
-    fn synced(&mut self, result: io::Result<()>) {
-        let waiting = self.syncing.take().unwrap_or_default();
-        if let Err(error) = result {
-            self.failures += 1;
-            eprintln!("larder: error: queues are not on the device, and take no items: {error}");
-            self.broken = Some(format!("the device failed: {error}"));
-        }
-        for (seat, answer) in waiting {
-            let answer = match (&self.broken, answer) {
-                (Some(broken), Answer::Stored) => Answer::failed(&io::Error::other(broken.clone())),
-                (_, answer) => answer,
-            };
-            self.send(&seat, answer);
-        }
-    }
-
-    /// Hands an answer over. Where nobody takes it, an item that was taken goes back.
-    fn send(&mut self, seat: &Arc<Seat>, answer: Answer) {
-        if let Err(Answer::Item(name, item, Read::Take)) = seat.answer(answer)
-            && let Some(queues) = &mut self.queues
-        {
-            queues.restore(&name, item);
-            self.serve(&name, self.clock.now());
-        }
     }
 
     /// The queues, while they are open.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, mpsc::Sender},
 };
 
-use larder_queue::{Item, NewItem, Read, Rules};
+use larder_queue::{Item, NewItem, Read, Rules, Undone, parent};
 use parking_lot::Mutex;
 
 use crate::{clock::Ms, object::Client};
@@ -25,8 +25,8 @@ pub(super) enum Message {
     Left(Arc<Seat>, bool),
     /// Other rules are valid from now on.
     Rules(Rules),
-    /// The device has what was written before the last order.
-    Synced(io::Result<()>),
+    /// The device has what was written before the last order, and files are removed.
+    Synced(Result<(), Undone>),
     /// Close the queues, for another process.
     Release(Sender<io::Result<()>>),
     /// Open them again.
@@ -38,7 +38,8 @@ pub(super) enum Message {
 /// A client's command.
 #[derive(Debug)]
 pub(super) enum Ask {
-    Put(Name, NewItem),
+    /// Items in the order in which they came: one, or those of a pipeline.
+    Put(Vec<(Name, NewItem)>),
     Get(Get),
     Abort(Name),
     Confirm(Name, usize),
@@ -68,8 +69,10 @@ pub(super) struct Get {
 /// An answer of the owner.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// The item was added.
-    Stored,
+    /// The item was added to this queue.
+    Stored(Name),
+    /// One for each item of an [`Ask::Put`].
+    Puts(Vec<Answer>),
     /// Text to be sent as it is.
     Text(Cow<'static, [u8]>),
     /// An item of this queue, by this kind of read.
@@ -83,6 +86,33 @@ pub(super) enum Answer {
 impl Answer {
     pub(super) const fn text(text: &'static [u8]) -> Answer {
         Answer::Text(Cow::Borrowed(text))
+    }
+
+    /// The answer in case that the journals of these queues cannot be written: items may not be in
+    /// them.
+    pub(super) fn unless_failed(self, failed: &[(Name, io::Error)]) -> Answer {
+        match self {
+            Answer::Stored(name) => {
+                let is_failed = |other: &Name| *other == name || parent(other) == Some(&*name);
+                let found = failed.iter().find(|(other, _)| is_failed(other));
+                found.map_or(Answer::Stored(name), |(_, error)| Answer::failed(error))
+            }
+            Answer::Puts(all) => {
+                Answer::Puts(all.into_iter().map(|one| one.unless_failed(failed)).collect())
+            }
+            other => other,
+        }
+    }
+
+    /// The answer in case that the device has failed.
+    pub(super) fn unless_broken(self, broken: Option<&str>) -> Answer {
+        match (self, broken) {
+            (Answer::Stored(_), Some(broken)) => Answer::failed(&io::Error::other(broken)),
+            (Answer::Puts(all), _) => {
+                Answer::Puts(all.into_iter().map(|one| one.unless_broken(broken)).collect())
+            }
+            (other, _) => other,
+        }
     }
 
     /// The number of discarded items.

@@ -8,18 +8,24 @@
 //! | `Waiting` | the owner's answer | what to do with it |
 //! | `Sending` | the item's end | a large item, sent in pieces |
 
-use std::{borrow::Cow, rc::Rc, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use larder_proto::{
     memcache::{BAD_CHUNK, BAD_FORMAT, text::STORED},
     queue::{self as wire, Command, Decoded, Named, Refused, Set},
 };
-use larder_queue::{Item, NewItem, Read, is_valid};
+use larder_queue::{NewItem, Read, is_valid};
 use serde_json::{Value, json};
 
 use super::{
     Face,
+    items::{Sending, Taken},
     seat::{Answer, Ask, Get, Message, Name, Seat},
 };
 use crate::{
@@ -29,8 +35,8 @@ use crate::{
     room::{Held, Place},
 };
 
-/// Bytes of a large item that are composed at once.
-const PIECE: usize = 256 << 10;
+/// Items of a pipeline that are asked together; their bytes are those of a receive buffer at most.
+const GATHERED: usize = 256;
 /// Look for an answer at least so often, in milliseconds; the owner calls.
 const LOOK: Ms = 60_000;
 /// The most items that a client may have open of a queue by `monitor`.
@@ -40,7 +46,7 @@ pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for queue\r\
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
 /// The data of a `set` on its way.
-struct Incoming {
+pub(super) struct Incoming {
     name: Name,
     flags: u32,
     expires: u64,
@@ -51,16 +57,18 @@ struct Incoming {
 }
 
 /// The question to the owner.
-enum Wait {
+pub(super) enum Wait {
     /// A command whose answer is a line.
     Line { noreply: bool },
+    /// Items of a pipeline; with true one wants no answer.
+    Puts(Vec<bool>),
     /// An item. True: the client may wait long for it.
     Item { long: bool },
     /// Items as they come.
     Monitor { name: Name, until: Ms, left: u64 },
 }
 
-enum State {
+pub(super) enum State {
     Ready,
     Value(Box<Incoming>),
     Skip(u64),
@@ -69,32 +77,54 @@ enum State {
     Sending(Box<Sending>),
 }
 
-/// A large item that is being sent.
-struct Sending {
-    item: Item,
-    read: Read,
-    name: Name,
-    at: usize,
-    /// The next step.
-    then: Option<Wait>,
-}
-
 /// One client's session.
 pub(crate) struct Session {
-    face: Rc<Face>,
-    client: Arc<Client>,
-    seat: Arc<Seat>,
-    state: State,
-    /// It has opened an item, and may still have it.
-    opened: bool,
-    /// It has monitored a queue, and may have opened any number.
-    monitored: bool,
+    pub(super) face: Rc<Face>,
+    pub(super) client: Arc<Client>,
+    pub(super) seat: Arc<Seat>,
+    pub(super) state: State,
+    /// Numbers of items that it has open, by queue.
+    pub(super) opened: BTreeMap<Name, u64>,
+    /// Items whose last byte the system has not taken yet: they go back if that stays so.
+    pub(super) taken: VecDeque<Taken>,
+    /// Bytes composed for the client, and how many of them the system has taken.
+    pub(super) composed: u64,
+    pub(super) sent: u64,
 }
 
 impl Session {
     pub(super) fn new(face: Rc<Face>, client: Arc<Client>) -> Session {
         let seat = Seat::new(client.clone());
-        Session { face, client, seat, state: State::Ready, opened: false, monitored: false }
+        let (opened, taken) = (BTreeMap::new(), VecDeque::new());
+        Session { face, client, seat, state: State::Ready, opened, taken, composed: 0, sent: 0 }
+    }
+
+    /// So many items of a queue are no more open.
+    fn closed(&mut self, name: &[u8], count: u64) {
+        if let Some(open) = self.opened.get_mut(name) {
+            *open = open.saturating_sub(count);
+            if *open == 0 {
+                self.opened.remove(name);
+            }
+        }
+    }
+
+    fn step(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        match &mut self.state {
+            State::Waiting(..) => self.answered(now, out),
+            State::Sending(_) => self.piece(now, out),
+            _ if input.is_empty() => Turn::More(0),
+            State::Ready => self.command(input, now, out),
+            State::Value(_) => self.value(input, now, out),
+            State::Skip(bytes) => {
+                let there = (*bytes).min(input.len() as u64);
+                *bytes -= there;
+                if *bytes == 0 {
+                    self.state = State::Ready;
+                }
+                Turn::Used(there as usize)
+            }
+        }
     }
 
     /// Takes up a command line.
@@ -119,6 +149,7 @@ impl Session {
                 return self.of_server(&command, used, out);
             }
             Command::Confirm { name, count } => {
+                self.closed(name, count);
                 let count = usize::try_from(count).unwrap_or(usize::MAX);
                 (Ask::Confirm(name.into(), count), line(false))
             }
@@ -214,7 +245,7 @@ impl Session {
     }
 
     /// Takes bytes of a value.
-    fn value(&mut self, input: &[u8], out: &mut Out) -> Turn {
+    fn value(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         let State::Value(incoming) = &mut self.state else { return Turn::Used(0) };
         let left = incoming.len - incoming.data.len();
         let piece = left.min(input.len());
@@ -236,8 +267,43 @@ impl Session {
             }
             return Turn::Used(left + 2);
         }
+        let mut bytes = data.len() as u64;
         let item = NewItem { flags, expires, data: Bytes::from(data) };
-        self.ask(Ask::Put(name, item), Wait::Line { noreply }, Some(held), left + 2)
+        let (mut puts, mut noreplies, mut held) = (vec![(name, item)], vec![noreply], held);
+        let mut used = left + 2;
+        while puts.len() < GATHERED {
+            let next = self.next_put(&input[used..], now, (&mut held, bytes));
+            let Some((name, item, noreply, len)) = next else { break };
+            bytes += item.data.len() as u64;
+            puts.push((name, item));
+            noreplies.push(noreply);
+            used += len;
+        }
+        self.ask(Ask::Put(puts), Wait::Puts(noreplies), Some(held), used)
+    }
+
+    /// A `set` at the start of the input that is whole, and that can be asked together with others:
+    /// they share a write, and a sync. With it, whether it wants no answer, and its bytes.
+    fn next_put(
+        &self,
+        input: &[u8],
+        now: Ms,
+        (held, asked): (&mut Held, u64),
+    ) -> Option<(Name, NewItem, bool, usize)> {
+        let Decoded::Command(Command::Set(set), used) = wire::decode(input) else { return None };
+        let settings = self.face.shared.settings();
+        if !is_valid(set.name) || set.len > settings.rules.of(set.name).item_size {
+            return None;
+        }
+        let end = used.checked_add(usize::try_from(set.len).ok()?)?;
+        let data = input.get(used..end)?;
+        if input.get(end..end + 2)? != b"\r\n" || !held.resize(asked + set.len) {
+            return None;
+        }
+        self.face.turn_time.copied(set.len);
+        let (flags, expires) = (set.flags, set.expiry.at(now));
+        let item = NewItem { flags, expires, data: Bytes::copy_from_slice(data) };
+        Some((set.name.into(), item, set.noreply, end + 2))
     }
 
     fn get(&mut self, get: &wire::Get<'_>, used: usize, out: &mut Out) -> Turn {
@@ -247,11 +313,13 @@ impl Session {
         }
         let name = Name::from(get.name);
         if get.abort {
-            self.opened = false;
+            self.opened.remove(get.name);
             return self.ask(Ask::Abort(name), Wait::Line { noreply: false }, None, used);
         }
+        if get.close {
+            self.closed(get.name, 1);
+        }
         if get.close && !get.open {
-            self.opened = false;
             let wait = Wait::Item { long: false };
             let close = Get { name, read: Read::Peek, close: true, open: 0, wait: 0 };
             return self.ask(Ask::Get(close), wait, None, used);
@@ -261,14 +329,19 @@ impl Session {
             (_, true) => Read::Peek,
             _ => Read::Take,
         };
-        self.opened |= get.open;
         let wait = Wait::Item { long: get.wait > 0 };
         let ask = Get { name, read, close: get.close, open: 1, wait: get.wait };
         self.ask(Ask::Get(ask), wait, None, used)
     }
 
-    fn monitor(&mut self, name: Name, until: Ms, left: u64, now: Ms, used: usize) -> Turn {
-        self.monitored = true;
+    pub(super) fn monitor(
+        &mut self,
+        name: Name,
+        until: Ms,
+        left: u64,
+        now: Ms,
+        used: usize,
+    ) -> Turn {
         let (read, wait) = (Read::Open, until.saturating_sub(now));
         let get = Get { name: name.clone(), read, close: false, open: MONITORED, wait };
         self.ask(Ask::Get(get), Wait::Monitor { name, until, left }, None, used)
@@ -290,7 +363,11 @@ impl Session {
                 out.scratch().extend_from_slice(text);
                 return Turn::Close;
             }
-            Answer::Stored => Cow::Borrowed(STORED),
+            Answer::Stored(_) => Cow::Borrowed(STORED),
+            Answer::Puts(answers) => {
+                let Wait::Puts(noreplies) = wait else { return Turn::Close };
+                return stored(answers, &noreplies, out);
+            }
             Answer::Empty => Cow::Borrowed(end),
             Answer::Text(text) => text,
         };
@@ -299,52 +376,21 @@ impl Session {
         }
         Turn::Used(0)
     }
+}
 
-    fn item(&mut self, mut sending: Sending, wait: Wait, now: Ms, out: &mut Out) -> Turn {
-        if let Wait::Monitor { name, until, left } = wait {
-            sending.then = Some(Wait::Monitor { name, until, left: left - 1 });
-        }
-        let data = &sending.item.data;
-        let len = data.len();
-        wire::value(&sending.name, sending.item.flags, len as u64, out.scratch());
-        if len > PIECE {
-            self.state = State::Sending(Box::new(sending));
-            return Turn::Flush(0);
-        }
-        out.scratch().extend_from_slice(data);
-        out.scratch().extend_from_slice(wire::END);
-        self.face.turn_time.copied(len as u64);
-        self.after_item(sending.then, now, out)
-    }
-
-    /// Sends the next piece of a large item.
-    fn piece(&mut self, now: Ms, out: &mut Out) -> Turn {
-        let State::Sending(sending) = &mut self.state else { return Turn::Used(0) };
-        let data = &sending.item.data[sending.at..];
-        let piece = &data[..data.len().min(PIECE)];
-        out.scratch().extend_from_slice(piece);
-        sending.at += piece.len();
-        if piece.len() < data.len() {
-            return Turn::Flush(0);
-        }
-        out.scratch().extend_from_slice(wire::END);
-        let then = sending.then.take();
-        self.state = State::Ready;
-        self.after_item(then, now, out)
-    }
-
-    fn after_item(&mut self, then: Option<Wait>, now: Ms, out: &mut Out) -> Turn {
-        match then {
-            Some(Wait::Monitor { name, until, left }) if left > 0 && until > now => {
-                self.monitor(name, until, left, now, 0)
-            }
-            Some(Wait::Monitor { .. }) => {
-                out.scratch().extend_from_slice(&wire::END[2..]);
-                Turn::Used(0)
-            }
-            _ => Turn::Used(0),
+/// Composes the answers of items that were added.
+fn stored(answers: Vec<Answer>, noreplies: &[bool], out: &mut Out) -> Turn {
+    for (answer, noreply) in answers.into_iter().zip(noreplies) {
+        let text: Cow<'_, [u8]> = match answer {
+            Answer::Stored(_) => Cow::Borrowed(STORED),
+            Answer::Text(text) => text,
+            _ => return Turn::Close,
+        };
+        if !noreply {
+            out.scratch().extend_from_slice(&text);
         }
     }
+    Turn::Used(0)
 }
 
 impl Drop for Session {
@@ -358,6 +404,7 @@ impl Drop for Session {
         if let Some((name, item, Read::Take)) = unsent {
             let _ = self.face.inbox.send(Message::Restore(name, item));
         }
+        self.give_back();
         let counts = !self.face.shared.stopping.load(std::sync::atomic::Ordering::Relaxed);
         let _ = self.face.inbox.send(Message::Left(self.seat.clone(), counts));
     }
@@ -367,21 +414,10 @@ impl object::Session for Session {
     const FACE: FaceName = FaceName::Queue;
 
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-        match &mut self.state {
-            State::Waiting(..) => self.answered(now, out),
-            State::Sending(_) => self.piece(now, out),
-            _ if input.is_empty() => Turn::More(0),
-            State::Ready => self.command(input, now, out),
-            State::Value(_) => self.value(input, out),
-            State::Skip(bytes) => {
-                let there = (*bytes).min(input.len() as u64);
-                *bytes -= there;
-                if *bytes == 0 {
-                    self.state = State::Ready;
-                }
-                Turn::Used(there as usize)
-            }
-        }
+        self.arrived(out.pending());
+        let turn = self.step(input, now, out);
+        self.composed = self.sent + out.pending();
+        turn
     }
 
     fn turn_time(&self) -> &TurnTime {
@@ -395,6 +431,7 @@ impl object::Session for Session {
     fn received(&mut self) {}
 
     fn sent(&mut self, batch: Sent) {
+        self.arrived(0);
         self.face.counters.bytes_read.add(batch.received);
         self.face.counters.bytes_written.add(batch.written);
     }
@@ -403,17 +440,24 @@ impl object::Session for Session {
         matches!(self.state, State::Value(_) | State::Skip(_))
     }
 
+    fn unsent(&mut self, bytes: u64) {
+        self.arrived(bytes);
+        self.give_back();
+    }
+
     fn kept(&self) -> u64 {
-        if let State::Sending(sending) = &self.state { sending.item.data.len() as u64 } else { 0 }
+        let taken: u64 = self.taken.iter().map(|taken| taken.item.data.len() as u64).sum();
+        let State::Sending(sending) = &self.state else { return taken };
+        taken + sending.item.data.len() as u64
     }
 
     fn owes(&self) -> bool {
         let State::Waiting(wait, _) = &self.state else { return false };
-        matches!(wait, Wait::Line { .. } | Wait::Item { long: false, .. })
+        matches!(wait, Wait::Line { .. } | Wait::Puts(_) | Wait::Item { long: false, .. })
     }
 
     fn passed(&self) -> Option<Value> {
-        let has_items = self.opened || self.monitored;
+        let has_items = !self.opened.is_empty() || !self.taken.is_empty();
         (matches!(self.state, State::Ready) && !has_items).then(|| json!(""))
     }
 }

@@ -153,6 +153,10 @@ impl Server {
         other: &mut Other<'_>,
         parcels: std::sync::mpsc::Sender<Parcel>,
     ) -> Result<Result<(), String>, String> {
+        if let Some(shared) = &self.faces.queue {
+            // Before the first client is disconnected.
+            shared.stopping();
+        }
         self.for_workers(Command::Yield)?;
         self.finish_objects(other)?;
         if let Some((shared, _)) = &self.faces.http {
@@ -202,9 +206,6 @@ impl Server {
     /// are disconnected: what they write would be lost.
     fn finish_objects(&self, other: &mut Other<'_>) -> Result<(), String> {
         let open = || self.worker_shared.open(Group::Objects) > 0;
-        if let Some(shared) = &self.faces.queue {
-            shared.stopping();
-        }
         other.wait(FINISH, open)?;
         let lists = [
             self.faces.memcached.as_ref().map(|shared| object::Shared::clients(&**shared).list()),

@@ -161,6 +161,12 @@ impl<S: Session> Conn<S> {
         self.session.sent(Sent { micros: ended - batch.began, received, written: batch.written });
     }
 
+    /// Tells the session how much of what it has composed will not be sent.
+    pub(super) fn tell_unsent(&mut self) {
+        let bytes = self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending());
+        self.session.unsent(bytes);
+    }
+
     /// Sends what is composed, as far as the system takes it: so many bytes.
     fn send(&mut self) -> (u64, io::Result<()>) {
         let Some(buffers) = &mut self.buffers else { return (0, Ok(())) };

@@ -2025,6 +2025,63 @@ function misses() {
   };
   return { element: made.element, update };
 }
+function queues() {
+  const made = panel("queues", "Queues");
+  made.element.hidden = true;
+  const table = new Table(
+    "Queues",
+    [
+      { head: "Queue", kind: "text", cell: (row2) => row2.name },
+      { head: "Items", meaning: "items that wait", kind: "n", cell: (row2) => count(row2.items) },
+      { head: "Bytes", kind: "n", cell: (row2) => bytes(row2.bytes), minor: true },
+      { head: "Open", meaning: "items that readers have opened and not closed", kind: "n", cell: (row2) => count(row2.open) },
+      { head: "Age", meaning: "how long the item read last had waited", kind: "n", cell: (row2) => row2.age },
+      { head: "Added", kind: "n", cell: (row2) => rate(row2.added) },
+      { head: "Taken", kind: "n", cell: (row2) => rate(row2.taken) },
+      { head: "Refused", meaning: "items refused or discarded, since the queue was full", kind: "n", cell: (row2) => count(row2.refused), mark: (row2) => row2.refused > 0 ? "bad" : "" },
+      { head: "Failed", meaning: "items that were aborted too often, or whose bytes on disk were damaged", kind: "n", cell: (row2) => count(row2.failed), mark: (row2) => row2.failed > 0 ? "bad" : "" },
+      { head: "Aborted", meaning: "open reads that ended by /abort, or by a reader that left", kind: "n", cell: (row2) => count(row2.aborted), minor: true },
+      { head: "Expired", kind: "n", cell: (row2) => count(row2.expired), minor: true },
+      { head: "Journal", kind: "n", cell: (row2) => bytes(row2.journal), minor: true }
+    ],
+    (row2) => row2.name,
+    "No queues."
+  );
+  const said = h("p", { class: "said" }, "–");
+  made.body.append(said, table.element);
+  const update = ({ now, then, seconds: seconds2 }) => {
+    const all = now.queues ?? null;
+    made.element.hidden = all === null;
+    if (all === null) return;
+    const failures = all.failures - (then?.queues?.failures ?? 0);
+    text(
+      said,
+      `${count(all.items)} items of ${bytes(all.bytes)} in ${count(all.count)} queues, ${bytes(all.memory)} in memory, ${bytes(all.journal)} of journals; ${count(all.waiting)} readers wait` + (failures > 0 ? `; ${count(failures)} failed writes: see standard error` : "")
+    );
+    const rows = [...all.largest].sort((a, b) => b.items - a.items).slice(0, 20);
+    table.update(
+      rows.map((queue) => {
+        const old = named(then?.queues?.largest, queue.name);
+        const grown = (figure) => figure(queue) - (old ? figure(old) : 0);
+        return {
+          name: queue.name,
+          items: queue.items,
+          bytes: queue.bytes,
+          open: queue.open,
+          age: seconds(queue.age_ms / 1e3),
+          added: share(grown((of) => of.added), seconds2),
+          taken: share(grown((of) => of.taken), seconds2),
+          refused: grown((of) => of.refused + of.discarded),
+          failed: grown((of) => of.failed + of.damaged),
+          aborted: grown((of) => of.aborted),
+          expired: grown((of) => of.expired),
+          journal: queue.journal
+        };
+      })
+    );
+  };
+  return { element: made.element, update };
+}
 
 // src/purge.ts
 var KINDS = [
@@ -2174,17 +2231,17 @@ var inspect = inspector((url) => purge.offer(url));
 var tail = log((url) => inspect.open(url));
 var hotUrls = urls((url) => inspect.open(url));
 var hotKeys = keys(() => ["memcached", "redis"].filter((face) => recent.now !== null && recent.now[face] !== null));
-var follows = [sites(), misses(), origins(), memory2(), objects(), disk2(), remote2(), apps()];
+var follows = [sites(), misses(), origins(), memory2(), objects(), disk2(), remote2(), apps(), queues()];
 var range = choice("Time shown in charts", RANGES, "300", (value) => axis.setRange(Number(value)));
 var look = choice("Time counted in tables", LOOKS, "minute", () => showTables());
 function build() {
   byId("ranges").append(range.element);
   byId("looks").append(look.element);
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
-  const [sites2, misses2, origins2, memory3, objects2, disk3, remote3, apps2] = follows.map((panel2) => panel2.element);
+  const [sites2, misses2, origins2, memory3, objects2, disk3, remote3, apps2, queues2] = follows.map((panel2) => panel2.element);
   const columns = [
     [sites2, misses2, hotUrls.element, disk3, remote3],
-    [origins2, apps2, memory3, objects2, hotKeys.element, purge.element]
+    [origins2, apps2, queues2, memory3, objects2, hotKeys.element, purge.element]
   ];
   for (const column2 of columns) {
     byId("panels").append(h("div", { class: "column" }, ...column2.map((element) => element ?? null)));

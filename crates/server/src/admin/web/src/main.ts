@@ -45,7 +45,7 @@ const inspect = inspector((url) => purge.offer(url));
 const tail = log((url) => inspect.open(url));
 const hotUrls = urls((url) => inspect.open(url));
 const hotKeys = keys(() => (['memcached', 'redis'] as const).filter((face) => recent.now !== null && recent.now[face] !== null));
-const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.disk(), panels.remote(), panels.apps()];
+const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.disk(), panels.remote(), panels.apps(), panels.queues()];
 const range = choice('Time shown in charts', RANGES, '300', (value) => axis.setRange(Number(value)));
 const look = choice('Time counted in tables', LOOKS, 'minute', () => showTables());
 
@@ -53,11 +53,11 @@ function build(): void {
     byId('ranges').append(range.element);
     byId('looks').append(look.element);
     byId('charts').append(...overview(axis, recent).map((chart) => chart.element));
-    const [sites, misses, origins, memory, objects, disk, remote, apps] = follows.map((panel) => panel.element);
+    const [sites, misses, origins, memory, objects, disk, remote, apps, queues] = follows.map((panel) => panel.element);
     // Two columns, each without holes, whatever is hidden or long.
     const columns = [
         [sites, misses, hotUrls.element, disk, remote],
-        [origins, apps, memory, objects, hotKeys.element, purge.element],
+        [origins, apps, queues, memory, objects, hotKeys.element, purge.element],
     ];
     for (const column of columns) {
         byId('panels').append(h('div', { class: 'column' }, ...column.map((element) => element ?? null)));

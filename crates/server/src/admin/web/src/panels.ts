@@ -439,3 +439,79 @@ export function misses(): Follows {
     };
     return { element: made.element, update };
 }
+
+interface QueueRow {
+    name: string;
+    items: number;
+    bytes: number;
+    open: number;
+    age: string;
+    added: number;
+    taken: number;
+    refused: number;
+    failed: number;
+    aborted: number;
+    expired: number;
+    journal: number;
+}
+
+/** The queue face: the queues with the most items that wait. Hidden while it is not served. */
+export function queues(): Follows {
+    const made = panel('queues', 'Queues');
+    made.element.hidden = true;
+    const table = new Table<QueueRow>(
+        'Queues',
+        [
+            { head: 'Queue', kind: 'text', cell: (row) => row.name },
+            { head: 'Items', meaning: 'items that wait', kind: 'n', cell: (row) => f.count(row.items) },
+            { head: 'Bytes', kind: 'n', cell: (row) => f.bytes(row.bytes), minor: true },
+            { head: 'Open', meaning: 'items that readers have opened and not closed', kind: 'n', cell: (row) => f.count(row.open) },
+            { head: 'Age', meaning: 'how long the item read last had waited', kind: 'n', cell: (row) => row.age },
+            { head: 'Added', kind: 'n', cell: (row) => f.rate(row.added) },
+            { head: 'Taken', kind: 'n', cell: (row) => f.rate(row.taken) },
+            { head: 'Refused', meaning: 'items refused or discarded, since the queue was full', kind: 'n', cell: (row) => f.count(row.refused), mark: (row) => (row.refused > 0 ? 'bad' : '') },
+            { head: 'Failed', meaning: 'items that were aborted too often, or whose bytes on disk were damaged', kind: 'n', cell: (row) => f.count(row.failed), mark: (row) => (row.failed > 0 ? 'bad' : '') },
+            { head: 'Aborted', meaning: 'open reads that ended by /abort, or by a reader that left', kind: 'n', cell: (row) => f.count(row.aborted), minor: true },
+            { head: 'Expired', kind: 'n', cell: (row) => f.count(row.expired), minor: true },
+            { head: 'Journal', kind: 'n', cell: (row) => f.bytes(row.journal), minor: true },
+        ],
+        (row) => row.name,
+        'No queues.',
+    );
+    const said = h('p', { class: 'said' }, '–');
+    made.body.append(said, table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        const all = now.queues ?? null;
+        made.element.hidden = all === null;
+        if (all === null) return;
+        const failures = all.failures - (then?.queues?.failures ?? 0);
+        text(
+            said,
+            `${f.count(all.items)} items of ${f.bytes(all.bytes)} in ${f.count(all.count)} queues, ${f.bytes(all.memory)} in memory, ` +
+                `${f.bytes(all.journal)} of journals; ${f.count(all.waiting)} readers wait` +
+                (failures > 0 ? `; ${f.count(failures)} failed writes: see standard error` : ''),
+        );
+        const rows = [...all.largest].sort((a, b) => b.items - a.items).slice(0, 20);
+        table.update(
+            rows.map((queue): QueueRow => {
+                const old = named(then?.queues?.largest, queue.name);
+                const grown = (figure: (of: typeof queue) => number) => figure(queue) - (old ? figure(old) : 0);
+                return {
+                    name: queue.name,
+                    items: queue.items,
+                    bytes: queue.bytes,
+                    open: queue.open,
+                    age: f.seconds(queue.age_ms / 1000),
+                    added: share(grown((of) => of.added), seconds),
+                    taken: share(grown((of) => of.taken), seconds),
+                    refused: grown((of) => of.refused + of.discarded),
+                    failed: grown((of) => of.failed + of.damaged),
+                    aborted: grown((of) => of.aborted),
+                    expired: grown((of) => of.expired),
+                    journal: queue.journal,
+                };
+            }),
+        );
+    };
+    return { element: made.element, update };
+}
