@@ -12,6 +12,7 @@ mod client_verbs;
 mod client_wire;
 mod client_writes;
 mod family;
+mod family_faults;
 mod remote;
 mod remote_cluster;
 mod remote_faults;
