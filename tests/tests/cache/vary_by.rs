@@ -72,12 +72,12 @@ fn key_selects_by_its_parameters() {
         (
             "Key: X-Kind;match=\"a b\"",
             &["X-Kind: a b", "X-Kind: c,  a b "],
-            &["X-Kind: c", "X-Kind: A B"],
+            &["X-Kind: c", "X-None: 1"],
         ),
         (
             "Key: User-Agent;substr=MSIE",
             &["User-Agent: x MSIE 6", "User-Agent: MSIE 7"],
-            &["User-Agent: msie", "User-Agent: Lynx"],
+            &["User-Agent: msie", "X-None: 1"],
         ),
         (
             "Key: Cookie;param=ID, X-Kind",
@@ -117,7 +117,7 @@ fn a_malformed_field_leaves_it_to_vary() {
     }
 }
 
-/// What a page varies on may change, and every spelling of its query has its variants.
+/// Every spelling of a query has the variants of its page.
 #[test]
 fn variants_go_together_with_spellings_and_purges() {
     let fields: &[&str] = &["Key: Cookie;param=lang", "No-Vary-Search: params=(\"utm\")"];

@@ -20,3 +20,4 @@ mod remote_forged;
 mod remote_large;
 mod remote_lease;
 mod remote_purge;
+mod remote_spelling;

@@ -17,7 +17,7 @@ pub const FIELD: &str = "no-vary-search";
 /// ones are ignored.
 pub const MAX_LEN: usize = 1024;
 
-/// What a No-Vary-Search field says.
+/// The meaning of a No-Vary-Search field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The field's value, its lines joined.

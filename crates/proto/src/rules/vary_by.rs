@@ -64,7 +64,7 @@ impl Selector {
     }
 }
 
-/// What one predicate asks of a field's value.
+/// A question about a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Predicate {
     /// X-Vary-Options: an element of a list, in any case.
