@@ -293,8 +293,10 @@ mod tests {
         prop::sample::select(lines.to_vec()).prop_map(|line| rule(&[line]).expect("a rule"))
     }
 
+    type Parameters = Vec<(Vec<u8>, Vec<u8>)>;
+
     /// The comparison of the draft, by its lists.
-    fn listed(rule: &Rule, url: &str) -> (String, Vec<(Vec<u8>, Vec<u8>)>) {
+    fn listed(rule: &Rule, url: &str) -> (String, Parameters) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let split = query.split('&').filter(|part| !part.is_empty());
         let mut list: Vec<_> = split.map(|part| pair(part.as_bytes())).collect();

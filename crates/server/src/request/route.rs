@@ -78,7 +78,8 @@ impl Route<'_> {
             _ => None,
         };
         let (mut latest, mut found) = (None, None);
-        for key in rules.iter().flat_map(|rules| rules.keys(asked)).filter(|key| key != asked) {
+        let keys = rules.iter().flat_map(|rules| rules.keys(asked)).enumerate();
+        for (age, key) in keys.filter(|(_, key)| key != asked) {
             let mut looked = look_under(&key);
             if let Found::Page(held) = &looked.found {
                 if spelling::answers(held, asked) {
@@ -87,7 +88,10 @@ impl Route<'_> {
                 }
                 looked = LookupResult { found: Found::Nothing, variant: None };
             }
-            latest.get_or_insert((key, looked));
+            // Where nothing is found, the latest rule says who waits for whom.
+            if age == 0 {
+                latest = Some((key, looked));
+            }
         }
         let Some((key, looked)) = found.or(latest) else {
             if let Some(asked) = self.spelled.take() {
@@ -111,12 +115,13 @@ impl Route<'_> {
         }
     }
 
-    /// Whether a rule has come meanwhile by which the page lies under another spelling.
+    /// Whether a rule has come meanwhile by which the page would lie under another spelling.
     pub(crate) fn is_spelled_anew(&self, request: &Request<'_, '_>) -> bool {
         self.spelled.is_none()
             && spelling::has_query(&self.key)
-            && Rules::load(request.pages.store, &self.key, request.now())
-                .is_some_and(|rules| rules.keys(&self.key).any(|key| key != self.key))
+            && Rules::load(request.pages.store, &self.key, request.now()).is_some_and(|rules| {
+                rules.keys(&self.key).next().is_some_and(|key| key != self.key)
+            })
     }
 }
 
