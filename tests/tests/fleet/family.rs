@@ -11,11 +11,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const FRESH: &str = "Cache-Control: max-age=600";
-const HOST: &str = "Host: site.test";
+pub(super) const FRESH: &str = "Cache-Control: max-age=600";
+pub(super) const HOST: &str = "Host: site.test";
 
 /// Each answer names the request's number, and the time: Squid tells others of no page without.
-fn numbered() -> Origin {
+pub(super) fn numbered() -> Origin {
     Origin::start(|seen, reply| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let date = format!("Date: {}", str::from_utf8(&date::format(now.as_secs())).unwrap());
@@ -24,8 +24,8 @@ fn numbered() -> Origin {
 }
 
 /// A running Squid and its ports for queries.
-struct Squid {
-    server: Started,
+pub(super) struct Squid {
+    pub(super) server: Started,
     icp: u16,
     htcp: u16,
 }
@@ -33,7 +33,7 @@ struct Squid {
 impl Squid {
     /// Debian's Squid with these lines. It ignores queries from its own address, so it has another
     /// one than Larder.
-    fn start(lines: &str) -> Squid {
+    pub(super) fn start(lines: &str) -> Squid {
         let (icp, htcp) = (free_port(), free_port());
         let server = Started::start(|dir, port| {
             // Squid becomes the user `proxy` if root starts it, and writes its logs here.
@@ -67,7 +67,7 @@ impl Squid {
     }
 
     /// The table of the configuration by which Larder knows it.
-    fn as_peer(&self, role: &str, select: &str) -> String {
+    pub(super) fn as_peer(&self, role: &str, select: &str) -> String {
         let query = match select {
             "icp" => format!("query_port = {}\n", self.icp),
             "htcp" => format!("query_port = {}\n", self.htcp),
@@ -81,7 +81,7 @@ impl Squid {
     }
 }
 
-fn larder(origin: &Origin, more: &str) -> Larder {
+pub(super) fn larder(origin: &Origin, more: &str) -> Larder {
     larder_at(origin, 0, more)
 }
 
@@ -95,12 +95,12 @@ fn larder_at(origin: &Origin, port: u16, more: &str) -> Larder {
 }
 
 #[track_caller]
-fn text(addr: SocketAddr, target: &str) -> String {
+pub(super) fn text(addr: SocketAddr, target: &str) -> String {
     Wire::connect(addr).ask("GET", target, &[HOST]).assert_status(200).text().to_owned()
 }
 
 /// Waits for the line of Larder's log about a page that names the server that was asked so.
-fn wait_for_word(larder: &Larder, target: &str, word: &str) {
+pub(super) fn wait_for_word(larder: &Larder, target: &str, word: &str) {
     wait_until(&format!("{word} for {target} in the log"), || {
         let log = std::fs::read_to_string(larder.dir().join("access.log")).unwrap_or_default();
         log.lines().any(|line| line.contains(target) && line.contains(word))
@@ -187,7 +187,7 @@ fn squid_asks_larder_as_its_sibling_and_its_parent() {
 }
 
 /// The table of a parent that is chosen without queries.
-fn parent(addr: SocketAddr, select: &str) -> String {
+pub(super) fn parent(addr: SocketAddr, select: &str) -> String {
     format!("[[peer]]\nurl = \"http://{addr}\"\nselect = \"{select}\"\n")
 }
 
@@ -296,7 +296,7 @@ fn parents_of_each_other_ask_the_origin() {
 }
 
 /// The packet of MediaWiki's `HTCPPurge`: Squid's older order of bits, minor version 0.
-fn clr(url: &str) -> Vec<u8> {
+pub(super) fn clr(url: &str) -> Vec<u8> {
     let counted = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
     let specifier = [counted("HEAD"), counted(url), counted("HTTP/1.0"), vec![0, 0]].concat();
     let data = (8 + 2 + specifier.len()) as u16;

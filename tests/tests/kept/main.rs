@@ -3,6 +3,7 @@
 
 mod disk;
 mod disk_crash;
+mod disk_spelling;
 mod disk_troubles;
 mod queue_upgrade;
 mod snapshot;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use larder_proto::http::Codings;
+use larder_proto::{http::Codings, rules::VaryField};
 use larder_server::settings::{
     CacheAction, CookiePattern, Esi, FieldEdit, Glob, Handling, KeyField, PartsAction, Pattern,
     RefreshPattern, RuleAction, RulePolicy, Slicing, StatusTtl, Unframed,
@@ -67,6 +67,7 @@ pub(super) fn action(values: &Values) -> RuleAction {
             surrogate: values.maybe("surrogate_control"),
             strip_s_maxage: values.maybe("strip_s_maxage"),
             vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
+            vary_fields: values.maybe_list::<String>("vary_fields").map(vary_fields),
             unframed: values.maybe::<String>("unframed").as_deref().map(unframed),
             compress: values.maybe_list::<String>("compress").map(codings),
             esi: values.maybe::<String>("esi").as_deref().map(esi),
@@ -110,6 +111,10 @@ fn esi(word: &str) -> Esi {
         "always" => Esi::Always,
         _ => Esi::Surrogate,
     }
+}
+
+fn vary_fields(names: Vec<String>) -> Vec<VaryField> {
+    names.iter().filter_map(|name| VaryField::named(name)).collect()
 }
 
 fn codings(names: Vec<String>) -> Vec<Codings> {

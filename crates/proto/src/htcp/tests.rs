@@ -26,6 +26,28 @@ fn a_tst_has_the_layout_of_the_rfc() {
     assert_eq!((read.auth, read.format), (None, Format::RFC));
 }
 
+/// Whatever bits a message of minor version 0 has, it is written in the order in which it was read.
+#[test]
+fn the_order_of_the_bits_is_kept() {
+    for bits in 0..=u16::MAX {
+        let [operation, flags] = bits.to_be_bytes();
+        for minor in [0, 1] {
+            let packet = [0, 14, 0, minor, 0, 8, operation, flags, 0, 0, 0, 9, 0, 2];
+            let read = Message::parse(&packet).expect("a message");
+            let Message { format, opcode, response, answer, flag, number, .. } = read;
+            let (mut out, head) =
+                (Vec::new(), Head { format, opcode, response, answer, flag, number });
+            assert!(head.write(&mut out, |_| {}, None));
+            let again = Message::parse(&out).expect("a message");
+            assert_eq!(
+                (again.format, again.opcode, again.response, again.answer, again.flag),
+                (format, opcode, response, answer, flag),
+                "{operation:#x} {flags:#x}"
+            );
+        }
+    }
+}
+
 /// As `HTCPPurge` of MediaWiki packs it: `nxxnCxNxxa*n`, the opcode in the lower half.
 #[test]
 fn a_clr_of_mediawiki_is_read() {

@@ -173,7 +173,7 @@ impl CacheControl {
             Value::True => new.apply(name, Argument::None),
             Value::Integer(digits) => new.apply(name, Argument::Text(digits)),
             Value::Text(text) if takes_names(name) => new.apply(name, Argument::Text(text)),
-            Value::False | Value::Text(_) | Value::Other => return,
+            Value::False | Value::Text(_) | Value::List(_) | Value::Other => return,
         }
         self.replace_times(&new);
         self.no_cache = self.no_cache.max(new.no_cache);

@@ -63,7 +63,7 @@ fn php(written: &[u8], is: &mut impl FnMut(&[u8], fn(u8) -> u8) -> bool) -> bool
 }
 
 /// Escapes `%XX` undone; others stay as they are.
-pub(super) fn percent_decoded(name: &[u8]) -> Vec<u8> {
+pub(crate) fn percent_decoded(name: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|&b| char::from(b).to_digit(16)).map(|d| d as u8);
     let (mut out, mut rest) = (Vec::with_capacity(name.len()), name);
     while let [byte, after @ ..] = rest {

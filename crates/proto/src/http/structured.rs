@@ -1,8 +1,8 @@
 //! Dictionaries of structured fields (RFC 9651 3.2 and 4.2.2), as far as targeted cache control
-//! needs them, and lists of strings (3.1 and 3.3.3).
+//! and No-Vary-Search need them, and lists of strings (3.1 and 3.3.3).
 //!
 //! Every value is checked against the grammar, since one malformed member voids the whole field;
-//! only integers, booleans and strings are returned. Keys may be upper-case, unlike in the RFC:
+//! only integers, booleans, strings and inner lists are returned. Keys may be upper-case, unlike in the RFC:
 //! cache directives are case-insensitive.
 
 use super::fields::is_token_byte;
@@ -18,7 +18,9 @@ pub enum Value<'a> {
     Integer(&'a [u8]),
     /// The inside of a string without escapes in it, or a token.
     Text(&'a [u8]),
-    /// A decimal, a byte sequence, a date, a display string, an inner list, a string with escapes.
+    /// The inside of an inner list, which is well-formed; [`inner_strings`] reads it.
+    List(&'a [u8]),
+    /// A decimal, a byte sequence, a date, a display string, a string with escapes.
     Other,
 }
 
@@ -81,10 +83,11 @@ impl<'a> Dictionary<'a> {
     }
 
     fn inner_list(&mut self) -> Result<Value<'a>, NotStructured> {
+        let start = self.rest;
         loop {
             self.skip(|b| b == b' ');
             if self.eat(b')') {
-                return Ok(Value::Other);
+                return Ok(Value::List(&start[..start.len() - self.rest.len() - 1]));
             }
             self.bare_item()?;
             self.parameters()?;
@@ -214,6 +217,22 @@ pub fn strings<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<&'a [u8]
     Some(all)
 }
 
+/// The items of an inner list ([`Value::List`]), each as its string is written, with its escapes.
+/// Parameters are dropped. `None`: one is no string.
+pub fn inner_strings(list: &[u8]) -> Option<Vec<&[u8]>> {
+    let (mut all, items) = (Vec::new(), &mut Dictionary { rest: list });
+    loop {
+        items.skip(|b| b == b' ');
+        if items.rest.is_empty() {
+            return Some(all);
+        }
+        let written = items.rest.strip_prefix(b"\"")?;
+        items.string().ok()?;
+        all.push(&written[..written.len() - items.rest.len() - 1]);
+        items.parameters().ok()?;
+    }
+}
+
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
@@ -239,8 +258,8 @@ mod tests {
             ("a=:aGk=:", Ok(Value::Other)),
             ("a=@1659578233", Ok(Value::Other)),
             ("a=%\"%c3%bc\"", Ok(Value::Other)),
-            ("a=()", Ok(Value::Other)),
-            ("a=( 1 \"b\";c  d );e", Ok(Value::Other)),
+            ("a=()", Ok(Value::List(b""))),
+            ("a=( 1 \"b)\";c  d );e", Ok(Value::List(b" 1 \"b)\";c  d "))),
             ("a=(1", Err(NotStructured)),
             ("a=(1\"b\")", Err(NotStructured)),
             ("a=1000000000000000", Err(NotStructured)),
@@ -269,6 +288,16 @@ mod tests {
             Dictionary::of(b"a\t,\t b=1 , *c").map(|m| m.map(|(name, _)| name)).collect();
         assert_eq!(names, [Ok(&b"a"[..]), Ok(b"b"), Ok(b"*c")]);
         assert_eq!(Dictionary::of(b"a, &, b").collect::<Vec<_>>().len(), 2);
+    }
+
+    #[test]
+    fn strings_of_inner_lists() {
+        let all: Vec<&[u8]> = vec![b"a", b"b) \\\"", b""];
+        assert_eq!(inner_strings(b" \"a\";x=1  \"b) \\\"\" \"\" "), Some(all));
+        assert_eq!(inner_strings(b"  "), Some(vec![]));
+        for wrong in ["a", "\"a\" b", "1", "\"a\" :aGk=:"] {
+            assert_eq!(inner_strings(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 
     #[test]

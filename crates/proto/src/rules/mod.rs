@@ -15,7 +15,8 @@
 //! | what does an unsafe request invalidate? | [`invalidate::targets`] |
 //! | is a page kept in compressed forms too? | [`compress`] |
 //! | is a page put together of parts? | [`esi`] |
-//! | which variant? | [`vary::names`], [`vary::normalise`] |
+//! | which spellings of a query are one page? | [`no_vary_search::Rule`] |
+//! | which variant? | [`vary::selecting`], [`vary::normalise`], [`vary_by`] |
 //! | which fields are stored and sent on? | [`strip`] |
 //! | which fields go to the origin, in what form? | [`forward`] |
 //! | which bytes of a partial page? | [`partial`] |
@@ -31,6 +32,7 @@ pub mod facts;
 pub mod forward;
 pub mod freshness;
 pub mod invalidate;
+pub mod no_vary_search;
 pub mod partial;
 pub mod policy;
 pub mod storable;
@@ -38,6 +40,7 @@ pub mod strip;
 pub mod update;
 pub mod validate;
 pub mod vary;
+pub mod vary_by;
 
 pub use crate::{Ms, Secs};
 pub use age::current_age;
@@ -56,6 +59,7 @@ pub use update::{
 };
 pub use validate::{Conditions, conditions, validates};
 pub use vary::Vary;
+pub use vary_by::VaryField;
 
 #[cfg(test)]
 pub(crate) mod test_support;

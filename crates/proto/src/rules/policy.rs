@@ -1,5 +1,6 @@
 //! Settings that an operator may make per rule. The default is the RFC.
 
+use super::VaryField;
 use crate::http::Codings;
 
 /// A lifetime for responses without their own, by status.
@@ -105,6 +106,9 @@ pub struct Policy {
     /// Cookies that select a variant if the response varies on Cookie; empty: the whole Cookie
     /// field does.
     pub vary_cookies: Vec<String>,
+    /// Response fields that say by which parts of fields a page varies, the preferred one first; they
+    /// count instead of Vary. Default: none.
+    pub vary_fields: Vec<VaryField>,
     /// Responses whose end is the end of the connection. Default: kept briefly.
     pub unframed: Unframed,
     /// Codings in which stored pages are kept too, the preferred one first; empty: none. The origin
@@ -137,6 +141,7 @@ impl Default for Policy {
             surrogate_id: "larder".to_owned(),
             strip_s_maxage: false,
             vary_cookies: Vec::new(),
+            vary_fields: Vec::new(),
             unframed: Unframed::default(),
             compress: Vec::new(),
             dictionary: false,

@@ -120,7 +120,7 @@ pub(super) fn judge(
     if sets_cookie(resp, policy) && !policy.allow_set_cookie && !policy.force_cache {
         return Err(NoStore::SetCookie);
     }
-    selectable(resp)?;
+    selectable(resp, policy)?;
     let (mut lifetime, has_freshness) = freshness::lifetime(resp, policy);
     let validator = resp.fields.has("etag") || lifetime.last_modified.is_some();
     // "at least one of": public, Expires, max-age, s-maxage, or a heuristically cacheable status.
@@ -199,8 +199,8 @@ fn authorised(
 
 /// Whether a variant could be found again: not with `Vary: *`, and not if Accept-Encoding selects
 /// and the response came in a coding that the normalised form of that field does not distinguish.
-fn selectable(resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
-    match vary::names(resp.fields) {
+fn selectable(resp: &ResponseFacts<'_>, policy: &Policy) -> Result<(), NoStore> {
+    match vary::finest(resp.fields, policy) {
         Vary::None => Ok(()),
         Vary::Star => Err(NoStore::VaryStar),
         Vary::Names(names) => {

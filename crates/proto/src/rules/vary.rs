@@ -1,6 +1,7 @@
 //! Vary: the request fields that select a variant, and the form in which they are compared (RFC
 //! 9111 4.1).
 
+use super::vary_by::{self, Selector, field_of, write_results};
 use super::{Policy, RequestView};
 use crate::http::accept::{is_coding, write_languages};
 use crate::http::fields::is_token;
@@ -29,18 +30,38 @@ pub enum Vary {
 /// are in the key. Only the client's address does reach it, and is in no key: what varies on it is
 /// for nobody else.
 pub fn names(response: Fields<'_>) -> Vary {
+    let elements = response.elements("vary").map(|element| {
+        let field = std::str::from_utf8(element).ok().filter(|_| is_token(element)).unwrap_or("*");
+        Selector { field: field.to_ascii_lowercase(), predicates: String::new() }
+    });
+    collect(response, elements)
+}
+
+/// [`names`], or those of a field that the policy prefers to Vary ([`vary_by`]), where the response
+/// has one that can be read.
+pub(super) fn finest(response: Fields<'_>, policy: &Policy) -> Vary {
+    let preferred = policy.vary_fields.iter().filter(|field| response.has(field.name()));
+    match preferred.copied().find_map(|field| vary_by::selectors(field, response)) {
+        Some(selectors) => collect(response, selectors.into_iter()),
+        None => names(response),
+    }
+}
+
+fn collect(response: Fields<'_>, selectors: impl Iterator<Item = Selector>) -> Vary {
     let mut names: Vec<String> = Vec::new();
-    for element in response.elements("vary") {
-        let name =
-            std::str::from_utf8(element).ok().filter(|_| element != b"*" && is_token(element));
-        match name {
-            Some(name) if ADDRESS.iter().any(|field| name.eq_ignore_ascii_case(field)) => {
-                return Vary::Star;
-            }
-            Some(name) if overrides::is_override(name) || !overrides::is_plain(name) => {}
-            Some(name) if names.len() < MAX_NAMES => names.push(name.to_ascii_lowercase()),
-            _ => return Vary::Star,
+    for selector in selectors {
+        let field = &*selector.field;
+        if field == "*" || ADDRESS.contains(&field) {
+            return Vary::Star;
         }
+        if overrides::is_override(field) || !overrides::is_plain(field) {
+            continue;
+        }
+        if names.len() >= MAX_NAMES {
+            return Vary::Star;
+        }
+        // Codings are compared by what the response is coded in, whatever is said of the field.
+        names.push(if field == ENCODING { ENCODING.to_owned() } else { selector.name() });
     }
     if is_coded(response) {
         names.push(ENCODING.to_owned());
@@ -50,11 +71,11 @@ pub fn names(response: Fields<'_>) -> Vary {
     if names.is_empty() { Vary::None } else { Vary::Names(names) }
 }
 
-/// [`names`] that select among stored responses under a policy. Where this cache compresses pages
+/// Names that select among stored responses under a policy. Where this cache compresses pages
 /// itself the origin is asked for uncoded content by everybody, and without the client's
 /// dictionary: Accept-Encoding and Available-Dictionary select nothing among the uncoded ones.
 pub fn selecting(response: Fields<'_>, policy: &Policy) -> Vary {
-    match names(response) {
+    match finest(response, policy) {
         Vary::Names(mut names) if !policy.compress.is_empty() && !is_coded(response) => {
             names.retain(|name| name != ENCODING && !dictionary::is_request_field(name));
             if names.is_empty() { Vary::None } else { Vary::Names(names) }
@@ -84,6 +105,18 @@ pub fn write_normalised(
     policy: &Policy,
     out: &mut Vec<u8>,
 ) -> bool {
+    if let Some(field) = field_of(name) {
+        let mut value = Vec::new();
+        let lines = req.fields.all(field);
+        match field {
+            "cookie" => {
+                cookie::write(lines, &policy.vary_cookies, |_| false, &mut value);
+            }
+            _ => join(lines, b",", &mut value),
+        }
+        write_results(name, &value, out);
+        return true;
+    }
     let lines = req.fields.all(name);
     match name {
         "accept-encoding" => {

@@ -105,7 +105,7 @@ fn host<'h>(headers: &'h HeaderMap, admin: &AdminSettings) -> Result<&'h str, Re
 
 fn without_port(host: &str) -> &str {
     match host.rfind(':') {
-        Some(at) if !host[at..].contains(']') => &host[..at],
+        Some(at) if host[at + 1..].bytes().all(|byte| byte.is_ascii_digit()) => &host[..at],
         _ => host,
     }
 }

@@ -18,7 +18,7 @@ use tokio::net::UdpSocket;
 
 use crate::{
     net::face_name::FaceName,
-    page::lookup::{Found, look},
+    page::lookup::Found,
     request::{
         Peer, Request,
         pages::Pages,
@@ -146,13 +146,13 @@ enum Here {
 
 /// Looks for the page that a request would get. Nothing is fetched for it.
 fn find(pages: &Rc<Pages>, from: SocketAddr, question: &Question<'_>) -> Here {
-    with_request(pages, from, question, |request, route| {
+    with_request(pages, from, question, |request, mut route| {
         let now = request.now();
         if route.way != Way::Lookup {
             return Here::No;
         }
         request.settle_object(&route, now);
-        let looked = look(pages.store, &route.key, &request.view(), &route.policy, now);
+        let looked = route.find(request, now);
         let Found::Page(held) = looked.found else { return Here::No };
         match decide(&request.view(), &held.meta, &route.policy.cache, now) {
             Decision::Fresh { age, .. } => Here::Fresh(age),

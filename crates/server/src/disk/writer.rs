@@ -11,7 +11,10 @@ use larder_proto::{
 use larder_store::Entry;
 
 use super::{Tier, Trouble, hottest, queue::Item};
-use crate::{clock::Ms, page::lookup::PAGES};
+use crate::{
+    clock::Ms,
+    page::{lookup::PAGES, spelling},
+};
 
 /// Pause after a failure.
 pub(super) const RETRY: Duration = Duration::from_secs(10);
@@ -160,13 +163,18 @@ impl Tier {
             Err(PutError::Limited | PutError::Busy) => self.counters.dropped.one(),
             Err(PutError::Io(error)) => return Err(error),
         }
-        // A variant cannot be found without its marker.
-        match key::parse_variant_key(entry.key()) {
-            Some((primary, ..)) if !disk.has(primary) => {
-                self.put_key(disk, writer, primary).map(drop)
-            }
-            _ => Ok(()),
+        // A variant cannot be found without its marker, nor another spelling without its rule.
+        let primary = key::parse_variant_key(entry.key()).map(|(primary, ..)| primary);
+        if let Some(primary) = primary.filter(|primary| !disk.has(primary)) {
+            self.put_key(disk, writer, primary)?;
         }
+        if spelling::rule_of(page.head).is_some() {
+            let rules = spelling::rules_key(primary.unwrap_or(page.key));
+            if !disk.has(&rules) {
+                self.put_key(disk, writer, &rules)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes what is hot, and seals what is open.

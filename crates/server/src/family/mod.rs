@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use self::line::{Asked, Line, Listening};
 pub(crate) use self::{
     line::{Answer, Heard, Question, is_signed, with_signing},
-    state::{AskedCounts, PeerState},
+    state::{AskedCounts, PeerState, Turn},
 };
 use crate::{
     clock::Clock,

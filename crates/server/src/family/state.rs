@@ -21,6 +21,37 @@ const FAILURES: u32 = 3;
 /// Milliseconds without requests after these failures; one request then shows whether it is back.
 const PAUSE: u64 = 10_000;
 
+/// A request to a peer. One that ends without a result (it was not sent, or not waited for) shows
+/// nothing, and leaves its turn to the next.
+pub(crate) struct Turn<'s> {
+    state: &'s PeerState,
+    /// It shows whether the peer is back: the end of its pause before, and now.
+    proves: Option<(Ms, Ms)>,
+}
+
+impl Turn<'_> {
+    /// The peer answered.
+    pub(crate) fn answered(mut self) {
+        self.proves = None;
+        self.state.failures.store(0, Relaxed);
+    }
+
+    /// It did not.
+    pub(crate) fn failed(mut self, now: Ms) {
+        self.proves = None;
+        self.state.failed(now);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some((before, now)) = self.proves {
+            // Another result may have come meanwhile: then that counts.
+            let _ = self.state.out_until.compare_exchange(now, before, Relaxed, Relaxed);
+        }
+    }
+}
+
 /// A counter of all threads: queries and their answers are rare beside hits.
 #[derive(Default)]
 pub(crate) struct Count(AtomicU64);
@@ -108,23 +139,22 @@ impl PeerState {
         }
     }
 
-    /// Whether it may be sent a request now. After a pause, one.
-    pub(crate) fn may_fetch(&self, now: Ms) -> bool {
-        if self.failures.load(Relaxed) < FAILURES {
-            return true;
+    /// Takes the turn of a request to it, where it may have one now. After a pause, one shows
+    /// whether it is back.
+    pub(crate) fn turn(&self, now: Ms) -> Option<Turn<'_>> {
+        let mut turn = Turn { state: self, proves: None };
+        if self.failures.load(Relaxed) >= FAILURES {
+            let (until, next) = (self.out_until.load(Relaxed), now + PAUSE);
+            let taken = || self.out_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok();
+            if now < until || !taken() {
+                return None;
+            }
+            turn.proves = Some((until, next));
         }
-        let until = self.out_until.load(Relaxed);
-        let next = || self.out_until.compare_exchange(until, now + PAUSE, Relaxed, Relaxed);
-        now >= until && next().is_ok()
+        Some(turn)
     }
 
-    /// It answered a request.
-    pub(crate) fn fetched(&self) {
-        self.failures.store(0, Relaxed);
-    }
-
-    /// It did not.
-    pub(crate) fn failed(&self, now: Ms) {
+    fn failed(&self, now: Ms) {
         self.counts.failures.one();
         if self.failures.fetch_add(1, Relaxed) + 1 >= FAILURES {
             self.failures.store(FAILURES, Relaxed);
@@ -222,18 +252,32 @@ mod tests {
     fn a_peer_that_fails_has_a_pause_and_then_one_request() {
         let peer = peer();
         (1..FAILURES).for_each(|_| peer.failed(1000));
-        assert!(peer.may_fetch(1000));
+        assert!(peer.turn(1000).is_some());
         peer.failed(1000);
-        assert!(!peer.may_fetch(1000));
+        assert!(peer.turn(1000).is_none());
         // Requests meanwhile do not make it longer.
-        assert!(!peer.may_fetch(999 + PAUSE));
-        assert!(peer.may_fetch(1000 + PAUSE));
-        assert!(!peer.may_fetch(1000 + PAUSE), "one shows whether it is back");
-        peer.failed(1500 + PAUSE);
-        assert!(!peer.may_fetch(1499 + 2 * PAUSE));
-        assert!(peer.may_fetch(1500 + 2 * PAUSE));
-        peer.fetched();
-        assert!(peer.may_fetch(1501 + 2 * PAUSE));
+        assert!(peer.turn(999 + PAUSE).is_none());
+        let turn = peer.turn(1000 + PAUSE).expect("a turn");
+        assert!(peer.turn(1000 + PAUSE).is_none(), "one shows whether it is back");
+        turn.failed(1500 + PAUSE);
+        assert!(peer.turn(1499 + 2 * PAUSE).is_none());
+        let turn = peer.turn(1500 + 2 * PAUSE).expect("a turn");
+        turn.answered();
+        assert!(peer.turn(1501 + 2 * PAUSE).is_some());
         assert_eq!(peer.figures().failures, u64::from(FAILURES) + 1);
+    }
+
+    #[test]
+    fn a_turn_without_a_result_is_left_to_the_next() {
+        let peer = peer();
+        (0..FAILURES).for_each(|_| peer.failed(1000));
+        let turn = peer.turn(1000 + PAUSE).expect("a turn");
+        assert!(peer.turn(1000 + PAUSE).is_none());
+        drop(turn);
+        let turn = peer.turn(1000 + PAUSE).expect("the same turn");
+        // Another request, from before the pause, fails meanwhile.
+        peer.failed(2000 + PAUSE);
+        drop(turn);
+        assert!(peer.turn(1999 + 2 * PAUSE).is_none());
     }
 }

@@ -28,6 +28,7 @@ use crate::{
         flight::{Again, Landing, Lead},
         foreign::sound,
         lookup::PAGES,
+        spelling::{self, Rules},
         tags::site_tag,
         variant::{self, Marker},
         writer::{Committed, PageDraft},
@@ -50,6 +51,11 @@ pub(crate) async fn first(
         && keep.ask_disk
     {
         let lookup = Lookup { pages: &job.pages, disk, keep, lead: &job.lead };
+        if lookup.learn_rules().await {
+            job.lead.flight.land(Landing::LookAgain(Again::Changed));
+            job.tell(FetchResult::LookAgain(Again::Changed));
+            return None;
+        }
         let hit = lookup.look().await;
         disk.count(hit);
         if hit {
@@ -108,6 +114,27 @@ impl Lookup<'_> {
             },
             None => false,
         }
+    }
+
+    /// Puts the rules of the page's path back into memory, by which it is found under another
+    /// spelling. Whether they were not there.
+    async fn learn_rules(&self) -> bool {
+        let (primary, now) = (&self.keep.primary, self.pages.clock.now());
+        let key = spelling::rules_key(primary);
+        let unknown = || Rules::load(self.pages.store, primary, now).is_none();
+        if !spelling::has_query(primary)
+            || self.disk.has(primary)
+            || !self.disk.has(&key)
+            || !unknown()
+        {
+            return false;
+        }
+        let Answer::Record(found) = self.disk.get(&key).await else { return false };
+        let page = found.page().filter(|page| sound(page, self.pages.clock.now()));
+        let Some(rules) = page.and_then(|page| Rules::of(&page)) else { return false };
+        // The page may be under this very spelling.
+        let respelled = rules.keys(primary).any(|canonical| canonical != *primary);
+        unknown() && self.pages.writer().put_rules(&key, &rules).is_ok() && respelled
     }
 
     /// Whether purges of other Larders are known here: pages may have been purged while this one

@@ -63,6 +63,8 @@ pub(crate) struct Keep {
     pub(crate) head: Rc<OwnedHead>,
     pub(crate) policy: Arc<RulePolicy>,
     pub(crate) primary: Vec<u8>,
+    /// The primary key by the spelling of the request, where the page is looked for under another.
+    pub(crate) spelled: Option<Vec<u8>>,
     pub(crate) variant: Option<Vec<u8>>,
     pub(crate) held: Option<StoredPage>,
     pub(crate) purpose: Purpose,
@@ -90,6 +92,11 @@ pub(crate) struct Keep {
 impl Keep {
     pub(crate) fn key(&self) -> &[u8] {
         self.variant.as_deref().unwrap_or(&self.primary)
+    }
+
+    /// The primary key by the spelling of the request.
+    pub(crate) fn asked(&self) -> &[u8] {
+        self.spelled.as_deref().unwrap_or(&self.primary)
     }
 
     /// Calls `f` with the request.
@@ -387,6 +394,7 @@ pub(crate) async fn pass_on(
         meta: None,
         etag: None,
         vary: Vec::new(),
+        spelling: None,
     });
     let source = match response.upgraded.take() {
         Some(upgraded) => {

@@ -54,7 +54,7 @@ use crate::{
     origin::{self, BodyFrame, InterimHead, RequestBody},
     page::{
         flight::{Again, Failure, Joined, Landing, Lead},
-        lookup::{Found, StoredPage, look},
+        lookup::{Found, StoredPage},
         tags::group_tag,
         variant,
     },
@@ -207,13 +207,12 @@ fn is(flags: PageFlags) -> impl Fn(&StoredPage) -> bool {
 
 /// Between the lookup and the lead somebody else may have landed.
 fn overtaken(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
-    let looked =
-        look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
+    let looked = route.look(request, request.now());
     let before = plan.held.as_ref().map(|held| held.entry.version());
     match looked.found {
         Found::Page(held) => before != Some(held.entry.version()),
         Found::HitForMiss => true,
-        _ => looked.variant != plan.variant,
+        _ => looked.variant != plan.variant || route.is_spelled_anew(request),
     }
 }
 
@@ -230,6 +229,13 @@ fn follow(
         Landing::Failed(failure) => return FetchResult::Failed(failure),
     };
     if !variant::selects(&streaming.answer.vary, &request.view(), &route.policy) {
+        return FetchResult::LookAgain(Again::Changed);
+    }
+    let answers = match &streaming.answer.spelling {
+        Some(spelling) => spelling.answers(route.asked()),
+        None => route.spelled.is_none(),
+    };
+    if !answers {
         return FetchResult::LookAgain(Again::Changed);
     }
     let for_others = |meta| request.is_for_others(meta, &route.policy);
@@ -327,8 +333,7 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     if !gets || request.head.known.authorization().is_some() {
         return;
     }
-    let looked =
-        look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
+    let looked = route.look(request, request.now());
     let Found::Page(held) = looked.found else { return };
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
     let joined = request.pages.shared.flights.join(&key, &route.key, request.client());
@@ -381,6 +386,7 @@ fn prepare(
         head: request.owned_head(),
         policy: Arc::clone(&route.policy),
         primary: route.key.clone(),
+        spelled: route.spelled.clone(),
         variant: plan.variant,
         held: plan.held,
         purpose,

@@ -20,15 +20,19 @@ use tokio::{sync::mpsc, time::timeout_at};
 use crate::{
     access_log::Hierarchy,
     clock::{Clock, instant},
-    family::{Answer, Link, Question},
+    family::{Answer, Link, Question, Turn},
     fetch::job::{Keep, Purpose, Sent},
     origin::{self, Group, Interim, OriginError},
     request::{Request, pages::Config, route::Route},
     settings::{PeerRole, PeerSelect},
 };
 
-/// Peers that one request is sent to at most: each may take its time to fail.
+/// Peers that one request is sent to at most: each may take its time to fail. Together they have as
+/// long as the longest of their limits (`first_byte_timeout`): a second one that does not answer
+/// delays a miss no further, and the origin is asked.
 const TRIES: usize = 3;
+/// Time by which their limit is longer than that of one: it is to fail by its own.
+const SLACK: Duration = Duration::from_millis(200);
 
 /// Where a fetch goes that no tier could answer.
 pub(crate) struct Upstream {
@@ -121,7 +125,8 @@ impl Relatives {
         };
         let links: Vec<&Rc<Link>> = self.config.links.all.iter().filter(eligible).collect();
         let asked = self.ask(request, &url, &links).await;
-        let now = self.clock.now();
+        let longest = links.iter().map(|link| link.settings().patience()).max()?;
+        let deadline = instant() + longest + SLACK;
         let mut left = TRIES;
         let mut tried: Vec<&Rc<Link>> = Vec::new();
         let order = asked.into_iter().chain(self.unasked(&url, &links));
@@ -138,13 +143,18 @@ impl Relatives {
             if left == 0 {
                 break;
             }
-            if tried.iter().any(|other| Rc::ptr_eq(other, link)) || !link.state.may_fetch(now) {
+            if tried.iter().any(|other| Rc::ptr_eq(other, link)) {
                 continue;
             }
+            let Some(turn) = link.state.turn(self.clock.now()) else { continue };
             left -= 1;
             tried.push(link);
-            if let Some(response) = self.fetch(link, request, interim.cloned()).await {
-                return Some((response, chosen));
+            let fetch = self.fetch(link, turn, request, interim.cloned());
+            match timeout_at(deadline, fetch).await {
+                Ok(Some(response)) => return Some((response, chosen)),
+                Ok(None) => {}
+                // The time of all peers together is over.
+                Err(_) => break,
             }
         }
         None
@@ -231,6 +241,7 @@ impl Relatives {
     async fn fetch(
         &self,
         link: &Rc<Link>,
+        turn: Turn<'_>,
         request: &origin::Request,
         interim: Option<Interim>,
     ) -> Option<origin::Response> {
@@ -241,32 +252,48 @@ impl Relatives {
             let only = HeaderValue::from_static("only-if-cached");
             request.headers.append(header::CACHE_CONTROL, only);
         }
-        let (state, counts) = (&link.state, &link.state.counts);
+        let counts = &link.state.counts;
         counts.fetches.one();
-        match link.group.send(request, interim).await {
-            Ok(response) if sibling && response.status == 504 => {
-                state.fetched();
-                counts.false_hits.one();
-                None
-            }
-            // Its own origin fails (502, 503, 504); it does not serve the site (421); the request
-            // came to it a second time (508). We may fare better.
-            Ok(response) if matches!(response.status, 421 | 502..=504 | 508) => {
-                state.fetched();
-                counts.failures.one();
-                None
-            }
-            Ok(response) => {
-                state.fetched();
-                Some(response)
-            }
+        let response = match link.group.send(request, interim).await {
+            Ok(response) => response,
             // As many requests as may be are under way: it is busy, not gone.
-            Err(OriginError::TooManyConnections) => None,
+            Err(OriginError::TooManyConnections) => return None,
             Err(_) => {
-                state.failed(self.clock.now());
-                None
+                turn.failed(self.clock.now());
+                return None;
             }
+        };
+        turn.answered();
+        if sibling && response.status == 504 {
+            counts.false_hits.one();
+            return None;
         }
+        if is_its_own(&response) {
+            counts.failures.one();
+            return None;
+        }
+        Some(response)
+    }
+}
+
+/// Whether an answer is the peer's refusal or failure instead of the site's answer: another one may
+/// fare better, the origin at last.
+fn is_its_own(response: &origin::Response) -> bool {
+    match response.status {
+        // It wants a password of us; it does not serve the site; its own origin fails; the request
+        // came to it a second time.
+        407 | 421 | 502..=504 | 508 => true,
+        // Squid names what its own pages are for, others may say it as RFC 9209 has it. If it was a
+        // cache behind the peer, the origin will answer the same.
+        400.. => {
+            let errors = |value: &HeaderValue| {
+                let mut parts = value.as_bytes().split(|byte| matches!(byte, b';' | b','));
+                parts.any(|part| part.trim_ascii().starts_with(b"error="))
+            };
+            response.headers.contains_key("x-squid-error")
+                || response.headers.get_all("proxy-status").iter().any(errors)
+        }
+        _ => false,
     }
 }
 

@@ -13,9 +13,10 @@
 //!                     |----says nothing within the budget: as above, but the first usable answer wins
 //! ```
 
-use std::{pin::pin, rc::Rc};
+use std::{cell::Cell, pin::pin, rc::Rc};
 
 use larder_proto::{
+    http::key,
     page::{Kind, Meta, PageFlags, PageView, Verify, view},
     rules::current_age,
 };
@@ -34,6 +35,7 @@ use crate::{
         flight::{Again, Landing, Lead},
         foreign::sound,
         lookup::{PAGES, StoredPage},
+        spelling::{self, Rules},
         tags::site_tag,
         variant::{self, Marker},
         writer::PageDraft,
@@ -64,7 +66,9 @@ pub(crate) async fn first(
 ) -> Option<Sent> {
     let Job { pages, upstream, lead, client, keep, lease, .. } = job;
     let lookup = match (&pages.remote, keep.as_ref()) {
-        (Some(remote), Some(keep)) if keep.ask_fleet => Lookup { pages, remote, keep, lead },
+        (Some(remote), Some(keep)) if keep.ask_fleet => {
+            Lookup { pages, remote, keep, lead, respelled: Cell::new(false) }
+        }
         _ => return job::send(pages, upstream, lead, client.as_mut(), request, interim).await,
     };
     let counters = lookup.remote.counters();
@@ -144,6 +148,8 @@ struct Lookup<'j> {
     remote: &'j Rc<Remote>,
     keep: &'j Keep,
     lead: &'j Lead,
+    /// The page is to be looked for under another spelling.
+    respelled: Cell<bool>,
 }
 
 impl Lookup<'_> {
@@ -156,6 +162,7 @@ impl Lookup<'_> {
                 counters.hits.one();
                 RemoteLookup::Usable(Again::Remote)
             }
+            Answer::Nothing if self.respelled.take() => RemoteLookup::Usable(Again::Changed),
             Answer::Failed if self.prolong().await => {
                 counters.prolonged.one();
                 RemoteLookup::Usable(Again::Changed)
@@ -204,7 +211,10 @@ impl Lookup<'_> {
             return Answer::Failed;
         }
         let answer = self.remote.get(&self.keep.primary).await;
-        let Answer::Record(taken) = &answer else { return answer };
+        let Answer::Record(taken) = &answer else {
+            self.learn_rules().await;
+            return answer;
+        };
         let Some(page) = taken.page() else { return Answer::Nothing };
         if page.meta.kind != Kind::VaryMarker {
             return answer;
@@ -228,6 +238,23 @@ impl Lookup<'_> {
         match keys {
             keys if !keys.is_empty() => self.remote.first(&keys).await,
             _ => Answer::Nothing,
+        }
+    }
+
+    /// Puts the rules of the page's path into memory, by which it is found under another spelling.
+    async fn learn_rules(&self) {
+        let (primary, now) = (&self.keep.primary, self.pages.clock.now());
+        let unknown = || Rules::load(self.pages.store, primary, now).is_none();
+        if !spelling::has_query(primary) || !unknown() {
+            return;
+        }
+        let key = spelling::rules_key(primary);
+        let Answer::Record(taken) = self.remote.get(&key).await else { return };
+        let page = taken.page().filter(|page| sound(page, self.pages.clock.now()));
+        let Some(rules) = page.and_then(|page| Rules::of(&page)) else { return };
+        let respelled = rules.keys(primary).any(|canonical| canonical != *primary);
+        if unknown() && self.pages.writer().put_rules(&key, &rules).is_ok() {
+            self.respelled.set(respelled);
         }
     }
 
@@ -387,14 +414,18 @@ fn soft_purged(held: &StoredPage) -> bool {
 }
 
 /// A page was stored by this Larder: others may have it. A variant cannot be found without its
-/// marker.
-pub(crate) fn share(job: &Job, key: &[u8], version: u64) {
+/// marker, nor another spelling without its rule.
+pub(crate) fn share(job: &Job, draft: &PageDraft, version: u64) {
     let (Some(remote), Some(keep)) = (&job.pages.remote, &job.keep) else { return };
     if !keep.shared {
         return;
     }
-    if key != keep.primary {
-        remote.writer().marker(&keep.primary);
+    let variant = key::parse_variant_key(&draft.key).map(|(primary, ..)| primary);
+    if let Some(primary) = variant {
+        remote.writer().marker(primary);
     }
-    remote.writer().page(key, version, job.lease.take());
+    if spelling::rule_of(&draft.head).is_some() {
+        remote.writer().marker(&spelling::rules_key(variant.unwrap_or(&draft.key)));
+    }
+    remote.writer().page(&draft.key, version, job.lease.take());
 }

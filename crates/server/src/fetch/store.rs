@@ -10,6 +10,7 @@ use larder_proto::{
     page::{Meta, PageFlags, Verify, view},
     rules::{
         Lifetime, Policy, ResponseFacts,
+        no_vary_search::Rule,
         strip::{self, StoredHead},
         update::{Freshened, with_fields},
     },
@@ -32,6 +33,7 @@ use crate::{
         answer::Answer,
         flight::{Again, Landing, Streaming},
         head,
+        spelling::{self, Spelling},
         variant::Marker,
         writer::{Committed, PageDraft, PageFill},
     },
@@ -72,8 +74,12 @@ pub(crate) async fn store(
 /// A page about to be stored.
 pub(super) struct NewPage {
     pub(super) draft: PageDraft,
+    /// The key without variant.
+    primary: Vec<u8>,
     /// A marker to be written first.
     marker: Option<Marker>,
+    /// The rule by which other spellings of the query are this page.
+    rule: Option<Rule>,
     /// Bytes of the stored part that come before the answer's.
     before: u64,
 }
@@ -120,7 +126,8 @@ impl NewPage {
             if same { &["content-length"] } else { &["content-length", "content-range"] };
         let mut meta = meta;
         meta.flags = meta.flags.with(disk::flags(keep, facts.fields));
-        let Destination { key, vary, marker } = target::destination(job, keep, facts.fields)?;
+        let Destination { primary, key, vary, marker, rule } =
+            target::destination(job, keep, facts.fields)?;
         let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
         let validators = etag.is_some() || lifetime.last_modified.is_some();
         let useful = lifetime.useful_for(&keep.policy.cache, validators);
@@ -131,20 +138,18 @@ impl NewPage {
             withheld,
             etag,
             vary,
-            tags: target::tags(facts.fields, &keep.primary),
+            tags: target::tags(facts.fields, &primary),
             site: keep.site.clone(),
             length,
             expires: Some(facts.response_time + 1000 * useful),
             flags: 0,
         };
-        Some(NewPage { draft, marker, before })
+        Some(NewPage { draft, primary, marker, rule, before })
     }
 
     /// Puts a page with this body into the store. False: it is not there.
     pub(super) fn put(&self, job: &Job, body: &[&[u8]]) -> bool {
-        if let (Some(marker), Some(keep)) = (&self.marker, &job.keep) {
-            put_marker(job, &keep.primary, marker);
-        }
+        self.announce(job);
         let write = || {
             let mut fill = job.pages.writer().begin(&self.draft, &job.lead.flight)?;
             body.iter().try_for_each(|piece| fill.write(piece))?;
@@ -160,6 +165,14 @@ impl NewPage {
         }
     }
 
+    /// Writes what the page is found by.
+    fn announce(&self, job: &Job) {
+        target::announce(job, &self.primary, self.rule.as_ref());
+        if let Some(marker) = &self.marker {
+            put_marker(job, &self.primary, marker);
+        }
+    }
+
     async fn fill(
         self,
         mut job: Job,
@@ -168,9 +181,7 @@ impl NewPage {
         mut fill: PageFill,
     ) {
         let Some(keep) = &job.keep else { return };
-        if let Some(marker) = &self.marker {
-            put_marker(&job, &keep.primary, marker);
-        }
+        self.announce(&job);
         if self.before > 0 && complete::copy_before(keep, &mut fill, self.before).await.is_none() {
             job.pages.counters.store_refused.one();
             job.lead.flight.land(Landing::LookAgain(Again::Changed));
@@ -185,6 +196,7 @@ impl NewPage {
             meta: Some(draft.meta),
             etag: draft.etag.clone(),
             vary: draft.vary.clone(),
+            spelling: self.spelling(keep),
         });
         let streaming = Streaming::new(answer, fill.reader(), fill.body_at);
         if let (Some(follower), true) = (streaming.follow(), job.client.is_some()) {
@@ -249,7 +261,14 @@ impl NewPage {
             meta: Some(draft.meta),
             etag: draft.etag.clone(),
             vary: Vec::new(),
+            spelling: None,
         }
+    }
+
+    /// Which spellings of the URL the answer is for, where not one alone.
+    fn spelling(&self, keep: &Keep) -> Option<Box<Spelling>> {
+        (self.rule.is_some() || keep.spelled.is_some())
+            .then(|| Box::new(Spelling { asked: keep.asked().to_vec(), rule: self.rule.clone() }))
     }
 }
 
@@ -291,7 +310,7 @@ fn commit_if(
             disk::keep(job, &draft.key);
             behind::begin(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
-                remote::share(job, &draft.key, version);
+                remote::share(job, draft, version);
             }
         }
         Err(PutError::Exists | PutError::NotFound) => {}
@@ -381,6 +400,10 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     let keep = job.keep.as_ref()?;
     let held = keep.held.as_ref()?;
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+    // It lies under the key of its old rule: it is fetched anew.
+    if spelling::rule_of(page.head) != spelling::rule_of(&fresh.head.head) {
+        return None;
+    }
     let useful = useful_for(&fresh.meta, &keep.policy.cache, !fresh.etag.is_empty());
     let expires = fresh.meta.response_time + 1000 * useful;
     let flags = disk::kept(&page.meta).with(disk::flags_of(keep, &fresh.head));

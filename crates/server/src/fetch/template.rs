@@ -205,6 +205,7 @@ pub(super) async fn pass_on(
         meta: None,
         etag: None,
         vary: Vec::new(),
+        spelling: None,
     });
     let mut reply = job.reply(answer, Source::Template(template), &response);
     reply.detail = why.map(|why| why.detail);

@@ -39,7 +39,7 @@ use crate::{
     net::{out::Out, socket::Ended},
     page::{
         flight::{Again, Failure},
-        lookup::{Found, LookupResult, PAGES, StoredPage, look},
+        lookup::{Found, LookupResult, PAGES, StoredPage},
     },
     request::{
         Request,
@@ -88,7 +88,7 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     {
         return Now::Answered { keep };
     }
-    let route = match route(&exchange.request) {
+    let mut route = match route(&exchange.request) {
         Ok(route) => route,
         Err(refusal) => {
             let waits = purge::is_journal(&exchange.request)
@@ -114,13 +114,7 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     }
     let now = exchange.request.pages.clock.at(exchange.request.since);
     exchange.request.settle_object(&route, now);
-    let looked = look(
-        exchange.request.pages.store,
-        &route.key,
-        &exchange.request.view(),
-        &route.policy,
-        now,
-    );
+    let looked = route.find(&exchange.request, now);
     if exchange.request.head.known.larder_debug().is_some() {
         debug::note(&exchange.request, &route, &looked, now);
     }
@@ -183,7 +177,7 @@ pub(crate) async fn later(
         return Ok(purge::hear(conn.out, exchange));
     }
     let Waiting { route, plan } = waiting;
-    let route = match route {
+    let mut route = match route {
         Ok(route) => route,
         Err(refusal) => {
             refuse::refusal(exchange, conn.out, &refusal);
@@ -191,7 +185,7 @@ pub(crate) async fn later(
         }
     };
     match route.way {
-        Way::Lookup => cached(conn, exchange, &route, plan).await,
+        Way::Lookup => cached(conn, exchange, &mut route, plan).await,
         Way::Pass(why) => pass::serve(conn, exchange, &route, why).await,
         Way::Purge => Ok(purge::serve(conn.out, exchange, &route).await),
     }
@@ -281,7 +275,7 @@ fn forward(why: RevalidateWhy) -> Forward {
 async fn cached(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
-    route: &Route<'_>,
+    route: &mut Route<'_>,
     first: Option<Plan>,
 ) -> Result<bool, Ended> {
     let mut lookups = Lookups::after(first);
@@ -337,7 +331,7 @@ enum Looked {
 fn look_again(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
-    route: &Route<'_>,
+    route: &mut Route<'_>,
     lookups: &mut Lookups,
 ) -> Looked {
     let (request, out) = (&exchange.request, &mut *conn.out);
@@ -451,7 +445,7 @@ pub(super) fn stored_on_error(
 ) -> OnError {
     let (now, view) = (request.now(), request.view());
     request.settle_object(route, now);
-    let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
+    let looked = route.look(request, now);
     let Found::Page(held) = looked.found else { return OnError::Fail(failure.status) };
     // Also for a visitor with cookies that may matter: the page is one of a visitor without, and
     // better than none.

@@ -9,7 +9,7 @@ use crate::{
         flow::{Step, step},
         served::Served,
     },
-    page::{flight::Again, lookup::look},
+    page::flight::Again,
     request::{Request, route::Route},
 };
 
@@ -49,11 +49,11 @@ impl Lookups {
     pub(super) fn look(
         &mut self,
         request: &Request<'_, '_>,
-        route: &Route<'_>,
+        route: &mut Route<'_>,
     ) -> (Step, Option<Vec<u8>>) {
         let now = request.now();
         request.settle_object(route, now);
-        let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
+        let looked = route.find(request, now);
         if request.head.known.larder_debug().is_some() {
             debug::note(request, route, &looked, now);
         }

@@ -2,7 +2,7 @@
 
 use larder_proto::page::Meta;
 
-use crate::page::variant::Values;
+use crate::page::{spelling::Spelling, variant::Values};
 
 /// A response's head, ready but for what differs from client to client (framing, Age, Cache-Status,
 /// Connection).
@@ -17,6 +17,8 @@ pub(crate) struct Answer {
     pub(crate) etag: Option<Vec<u8>>,
     /// The selecting fields, with the values of the request it was fetched for.
     pub(crate) vary: Values,
+    /// Which spellings of the URL it answers; None: the one it was fetched by.
+    pub(crate) spelling: Option<Box<Spelling>>,
 }
 
 /// Whether a response of this status to this method has a body (RFC 9110 section 6.4.1).

@@ -106,6 +106,8 @@ pub(crate) struct Flight {
     key: Box<[u8]>,
     /// The key without variant: what a purge names.
     primary: Box<[u8]>,
+    /// The primary key of the response, where that is another: see [`Flights::goes_to`].
+    goes_to: Mutex<Option<Box<[u8]>>>,
     /// Where it stands in the table.
     place: Box<[u8]>,
     /// Where it stands besides.
@@ -116,6 +118,8 @@ pub(crate) struct Flight {
     waiting: AtomicUsize,
     /// How many tags had been purged when it began.
     since: u64,
+    /// How many pages.
+    pages_since: u64,
     tags: Mutex<Vec<Box<[u8]>>>,
     /// Clients of other networks than that of the one who leads.
     pub(crate) others: Arc<Others>,
@@ -133,17 +137,19 @@ impl Flight {
         key: &[u8],
         primary: &[u8],
         place: &[u8],
-        since: u64,
+        [since, pages_since]: [u64; 2],
         client: Option<IpAddr>,
     ) -> Arc<Self> {
         Arc::new(Self {
             key: key.into(),
             primary: primary.into(),
+            goes_to: Mutex::default(),
             place: place.into(),
             alias: Mutex::default(),
             purged: Mutex::default(),
             waiting: AtomicUsize::new(0),
             since,
+            pages_since,
             tags: Mutex::default(),
             others: Others::new(client),
             state: Mutex::default(),
@@ -176,6 +182,11 @@ impl Flight {
         .await
     }
 
+    /// Whether a purge of these pages, by their primary keys, means it.
+    fn is_meant(&self, meant: impl Fn(&[u8]) -> bool) -> bool {
+        meant(&self.primary) || self.goes_to.lock().as_deref().is_some_and(meant)
+    }
+
     fn mark_purged(&self) {
         *self.purged.lock() = true;
     }
@@ -193,15 +204,31 @@ impl Flight {
     }
 }
 
-/// Tags purged lately: a response says only when it comes whether it carries one.
+/// Tags purged lately: a response says only when it comes whether it carries one. Or pages: it says
+/// only then which other spellings of its URL are the same page.
 #[derive(Default)]
-struct PurgedTags {
+struct PurgedLately {
     latest: VecDeque<Box<[u8]>>,
 }
 
-/// Purged tags remembered. A flight that began more purges ago counts as purged: rather one page
-/// fetched again.
-const PURGED_TAGS: usize = 4096;
+impl PurgedLately {
+    fn push(&mut self, purged: &[u8]) {
+        self.latest.push_back(purged.into());
+        if self.latest.len() > PURGED_LATELY {
+            self.latest.pop_front();
+        }
+    }
+
+    /// Whether one of the latest so many means it. More than are remembered count as one that does.
+    fn has(&self, newer: u64, means: impl Fn(&[u8]) -> bool) -> bool {
+        let newer = newer as usize;
+        newer > self.latest.len() || self.latest.iter().rev().take(newer).any(|held| means(held))
+    }
+}
+
+/// Purged tags remembered, and pages. A flight that began more purges ago counts as purged: rather
+/// one page fetched again.
+const PURGED_LATELY: usize = 4096;
 
 /// Came first, or second.
 pub(crate) enum Joined {
@@ -256,9 +283,12 @@ pub(crate) struct Flights {
     /// it: else a flight could move from a place not seen yet to one that was seen.
     moving: Arc<RwLock<()>>,
     solos: Arc<AtomicU64>,
-    purged_tags: Arc<Mutex<PurgedTags>>,
+    purged_tags: Arc<Mutex<PurgedLately>>,
     /// Tags purged since the start.
     purges: Arc<AtomicU64>,
+    purged_pages: Arc<Mutex<PurgedLately>>,
+    /// Pages purged since the start, by the spelling of the purge.
+    page_purges: Arc<AtomicU64>,
     /// Purges of any kind since the start.
     all_purges: Arc<AtomicU64>,
 }
@@ -271,6 +301,8 @@ impl Flights {
             solos: Arc::default(),
             purged_tags: Arc::default(),
             purges: Arc::default(),
+            purged_pages: Arc::default(),
+            page_purges: Arc::default(),
             all_purges: Arc::default(),
         }
     }
@@ -279,10 +311,15 @@ impl Flights {
         &self.shards[rapidhash::v3::rapidhash_v3(place) as usize % SHARDS]
     }
 
+    /// The purges so far: of tags, and of pages.
+    fn since(&self) -> [u64; 2] {
+        [&self.purges, &self.page_purges].map(|purges| purges.load(Ordering::SeqCst))
+    }
+
     /// Joins the flight of `key`, or begins it. `primary` is the key without variant, `client` the
     /// address of whom it is for.
     pub(crate) fn join(&self, key: &[u8], primary: &[u8], client: IpAddr) -> Joined {
-        let since = self.purges.load(Ordering::SeqCst);
+        let since = self.since();
         let mut shard = self.shard(key).lock();
         if let Some(flight) = shard.get(key) {
             flight.others.note(client);
@@ -296,7 +333,7 @@ impl Flights {
     /// Begins a flight nobody can join. It is in the table, so that a purge finds it.
     pub(crate) fn solo(&self, key: &[u8], primary: &[u8]) -> Lead {
         let place = self.lone_place(key);
-        let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst), None);
+        let flight = Flight::new(key, primary, &place, self.since(), None);
         self.shard(&place).lock().insert(place, flight.clone());
         Lead { flight, table: self.clone() }
     }
@@ -359,17 +396,14 @@ impl Flights {
     /// more; so also for a soft purge, which means what is stored. Costs what is under way. How
     /// many there were.
     pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool) -> usize {
-        self.purge_where(|flight| meant(&flight.primary))
+        self.purge_where(|flight| flight.is_meant(&meant))
     }
 
     /// The same for flights whose response carries the tag, or will turn out to.
     pub(crate) fn purge_tag(&self, tag: &[u8]) {
         let mut purged = self.purged_tags.lock();
         self.purges.fetch_add(1, Ordering::SeqCst);
-        purged.latest.push_back(tag.into());
-        if purged.latest.len() > PURGED_TAGS {
-            purged.latest.pop_front();
-        }
+        purged.push(tag);
         drop(purged);
         self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag));
     }
@@ -381,11 +415,43 @@ impl Flights {
         }
         *flight.tags.lock() = tags;
         let purged = self.purged_tags.lock();
-        let newer = (self.purges.load(Ordering::SeqCst) - flight.since) as usize;
+        let newer = self.purges.load(Ordering::SeqCst) - flight.since;
         let tags = flight.tags.lock();
-        let is_purged = newer > purged.latest.len()
-            || purged.latest.iter().rev().take(newer).any(|tag| tags.contains(tag));
+        let is_purged = purged.has(newer, |tag| tags.iter().any(|held| **held == *tag));
         drop((tags, purged));
+        if is_purged {
+            flight.mark_purged();
+            self.remove(flight);
+        }
+    }
+
+    /// Pages of these URLs, by their keys, are about to be purged: also those that are being fetched
+    /// by another spelling.
+    pub(crate) fn note_purged(&self, urls: &[Vec<u8>]) {
+        let mut purged = self.purged_pages.lock();
+        for url in urls {
+            self.page_purges.fetch_add(1, Ordering::SeqCst);
+            purged.push(url);
+        }
+    }
+
+    /// The flight's response is there, and goes to this primary key. `means` says of the key of a
+    /// purged URL whether it is this page by the response's own rule. Such a purge meanwhile
+    /// counts, and from now on one of that primary key does, too.
+    pub(crate) fn goes_to(
+        &self,
+        flight: &Arc<Flight>,
+        primary: &[u8],
+        means: impl Fn(&[u8]) -> bool,
+    ) {
+        if *flight.primary != *primary {
+            let _moving = self.moving.read();
+            *flight.goes_to.lock() = Some(primary.into());
+        }
+        let purged = self.purged_pages.lock();
+        let newer = self.page_purges.load(Ordering::SeqCst) - flight.pages_since;
+        let is_purged = purged.has(newer, means);
+        drop(purged);
         if is_purged {
             flight.mark_purged();
             self.remove(flight);

@@ -16,6 +16,7 @@ pub(crate) mod lookup;
 pub(crate) mod packed;
 pub(crate) mod published;
 pub(crate) mod software;
+pub(crate) mod spelling;
 pub(crate) mod tags;
 pub(crate) mod variant;
 pub(crate) mod writer;

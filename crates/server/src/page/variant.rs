@@ -13,7 +13,7 @@
 use larder_proto::{
     http::{accept::Codings, key},
     page::{Encoding, Kind, PageView, Pairs, Verify, view},
-    rules::{RequestView, vary},
+    rules::{RequestView, vary, vary_by},
 };
 use larder_store::Store;
 
@@ -378,10 +378,17 @@ const EXACT: u8 = 64;
 
 /// The value of a selecting field in the form that is compared.
 fn normalise(name: &str, request: &RequestView<'_>, policy: &RulePolicy) -> Option<Vec<u8>> {
-    if name != "cookie" {
+    let by_parts = vary_by::field_of(name);
+    if by_parts.unwrap_or(name) != "cookie" {
         return vary::normalise(name, request, &policy.cache);
     }
-    request.known.cookie()?;
     let mut out = Vec::new();
+    if by_parts.is_some() {
+        let mut cookies = Vec::new();
+        policy.write_cookies(request.fields.all("cookie"), &mut cookies);
+        vary_by::write_results(name, &cookies, &mut out);
+        return Some(out);
+    }
+    request.known.cookie()?;
     policy.write_cookies(request.fields.all("cookie"), &mut out).then_some(out)
 }

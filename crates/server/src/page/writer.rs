@@ -24,6 +24,7 @@ use crate::{
         flight::{Flight, Flights},
         head,
         lookup::PAGES,
+        spelling::{self, Rules},
         tags,
         variant::{Marker, Values},
     },
@@ -114,7 +115,8 @@ impl PageDraft {
 
     /// The tags as the store and a purge know them.
     fn store_tags(&self) -> Vec<Box<[u8]>> {
-        tags::tags(&self.site, &self.tags, &self.key)
+        let spelled = spelling::rule_of(&self.head).is_some();
+        tags::tags(&self.site, &self.tags, &self.key, spelled)
     }
 }
 
@@ -335,6 +337,14 @@ impl PageWriter<'_> {
         let meta =
             Meta { kind: Kind::VaryMarker, nonce: marker.nonce, soft_purged_at, ..Meta::default() };
         self.put_record(primary, &meta, &marker.pairs(), None)
+    }
+
+    /// Writes the rules of a path. They are no content: a purge does not mean them.
+    pub(crate) fn put_rules(&self, key: &[u8], rules: &Rules) -> Result<(), PutError> {
+        let meta =
+            Meta { kind: Kind::VaryMarker, response_time: rules.written(), ..Meta::default() };
+        let expires = rules.written() + spelling::LASTING;
+        self.put_record(key, &meta, &rules.pairs(), Some(expires))
     }
 
     /// Remembers for a minute that requests for this key should not wait for each other.

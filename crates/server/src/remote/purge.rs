@@ -27,7 +27,10 @@ use super::{
     journal::{Entry, LONGEST, Name, Task, What},
     key, record,
 };
-use crate::clock::Ms;
+use crate::{
+    clock::Ms,
+    page::spelling::{self, Rules},
+};
 
 /// Purges that may wait, per worker; further ones are not executed in the fleet, and counted.
 const WAITING: usize = 4096;
@@ -177,8 +180,23 @@ pub(super) fn start(remote: &Rc<Remote>) {
 }
 
 impl Remote {
-    /// Deletes a page. Returns whether there was one.
+    /// Deletes a page, under each spelling that the rules of its path name. Returns whether there
+    /// was one.
     async fn forget(&self, primary: &[u8]) -> bool {
+        let mut found = self.forget_one(primary).await;
+        if spelling::has_query(primary)
+            && let Answer::Record(taken) = self.get(&spelling::rules_key(primary)).await
+            && let Some(rules) = taken.page().and_then(|page| Rules::of(&page))
+        {
+            for key in rules.keys(primary).filter(|key| key != primary) {
+                found |= self.forget_one(&key).await;
+            }
+        }
+        found
+    }
+
+    /// Deletes the page of one key. Returns whether there was one.
+    async fn forget_one(&self, primary: &[u8]) -> bool {
         let name = key::name(&self.settings().namespace, primary);
         let marker = match self.get(primary).await {
             Answer::Record(taken) => {

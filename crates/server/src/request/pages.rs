@@ -139,7 +139,7 @@ impl Shared {
     /// The tiers that a purge has to reach.
     pub(crate) fn tiers(&self) -> Tiers<'_> {
         Tiers {
-            disk: self.disk.as_deref(),
+            disk: self.disk.as_ref(),
             fleet: self.remote.as_deref(),
             objects: self.object_pages.as_ref(),
             family: Some(&self.family),

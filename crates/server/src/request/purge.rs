@@ -5,7 +5,7 @@
 //! fetched when a purge begins are delivered to those who wait and not kept, so that nothing
 //! from before a purge outlives it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use larder_proto::{
     http::key::{self, KeyParts},
@@ -13,7 +13,10 @@ use larder_proto::{
 };
 use larder_store::{Cursor, EntryInfo, Keep, Namespace};
 
-use crate::page::tags::{site_tag, url_tag};
+use crate::page::{
+    spelling::{self, Rules},
+    tags::{path_tag, site_tag, url_tag},
+};
 use crate::request::object_pages::ObjectPages;
 pub(crate) use crate::request::purge_history::History;
 use crate::{
@@ -45,7 +48,7 @@ pub(crate) struct Purger<'f> {
 /// Tiers from which nothing is to come back. They have no softly purged pages: there they are gone.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tiers<'f> {
-    pub(crate) disk: Option<&'f Tier>,
+    pub(crate) disk: Option<&'f Arc<Tier>>,
     /// None where other Larders know of the purge already.
     pub(crate) fleet: Option<&'f remote::Shared>,
     /// Other caches, of which one may still have a page; None: they know already. They are told of
@@ -108,9 +111,10 @@ impl<'f> Purger<'f> {
         Self { pages, now: pages.clock.now(), soft, tiers }
     }
 
-    /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields,
-    /// a forwarded host). Returns whether it was there.
+    /// The page of a URL ([`keys`]), with all its variants and spellings, whatever else is in their
+    /// keys (fields, a forwarded host). Returns whether it was there.
     pub(crate) async fn page(&self, keys: &[Vec<u8>]) -> bool {
+        let keys = &*self.spellings(keys).await;
         let begun = self.begin_page(keys);
         if let Some(fleet) = self.tiers.fleet {
             fleet.purge_behind(keys);
@@ -146,6 +150,7 @@ impl<'f> Purger<'f> {
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
         let Some(fleet) = self.tiers.fleet else { return self.page(keys).await };
+        let keys = &*self.spellings(keys).await;
         // Noted first: what is taken from the fleet from now on is newer. Pages on their way
         // are found among the flights.
         let begun = self.begin_page(keys);
@@ -173,9 +178,43 @@ impl<'f> Purger<'f> {
         Settled { journal, disk }
     }
 
+    /// The keys of a URL, and those under which its page lies by the rules of its path. A rule
+    /// that comes from now on is compared with the purge by whoever brings it.
+    async fn spellings(&self, keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        self.pages.flights.note_purged(keys);
+        let mut all = keys.to_vec();
+        for key in keys.iter().filter(|key| spelling::has_query(key)) {
+            let rules = match Rules::load(self.pages.store, key, self.now) {
+                Some(rules) => Some(rules),
+                None => self.rules_on_disk(key).await,
+            };
+            for canonical in rules.iter().flat_map(|rules| rules.keys(key)) {
+                if !all.contains(&canonical) {
+                    all.push(canonical);
+                }
+            }
+        }
+        all
+    }
+
+    /// The rules of a path that are on the disk alone.
+    async fn rules_on_disk(&self, page: &[u8]) -> Option<Rules> {
+        let key = spelling::rules_key(page);
+        let disk = self.tiers.disk.filter(|disk| disk.has(&key))?;
+        match disk.get(&key).await {
+            disk::Answer::Record(found) => Rules::of(&found.page()?),
+            disk::Answer::Nothing => None,
+        }
+    }
+
     async fn own_page(&self, keys: &[Vec<u8>]) -> bool {
         let mut found = false;
         for key in keys {
+            // Pages of this path may lie under spellings that no rule names any more.
+            let rules = || Rules::load(self.pages.store, key, self.now);
+            if spelling::has_query(key) && rules().is_none_or(|rules| rules.more) {
+                found |= self.tagged(&path_tag(key)).await > 0;
+            }
             found |= self.delete_object(key);
             self.pages.flights.purge(|primary| key::url_key(primary) == key);
             found |= self.key(key);

@@ -8,6 +8,11 @@ use larder_proto::{
 };
 
 use crate::{
+    clock::Ms,
+    page::{
+        lookup::{Found, LookupResult, look},
+        spelling::{self, Rules},
+    },
     request::Request,
     settings::{RequestView as RuleView, RulePolicy, Site},
 };
@@ -18,7 +23,10 @@ pub(crate) struct Route<'a> {
     pub(crate) policy: Cow<'a, Arc<RulePolicy>>,
     /// Path and query, as looked up and as sent to the origin.
     pub(crate) path: Cow<'a, str>,
+    /// The primary key that the page is looked for under.
     pub(crate) key: Vec<u8>,
+    /// That of the request's own spelling, where the page lies under another (No-Vary-Search).
+    pub(crate) spelled: Option<Vec<u8>>,
     pub(crate) way: Way,
 }
 
@@ -30,8 +38,90 @@ impl Route<'_> {
             policy: Cow::Owned(self.policy.into_owned()),
             path: Cow::Owned(self.path.into_owned()),
             key: self.key,
+            spelled: self.spelled,
             way: self.way,
         }
+    }
+
+    /// The primary key of the request's own spelling.
+    pub(crate) fn asked(&self) -> &[u8] {
+        self.spelled.as_deref().unwrap_or(&self.key)
+    }
+
+    /// Looks for the page that answers the request, by its own spelling and then by those that the
+    /// rules of its path name.
+    pub(crate) fn find(&mut self, request: &Request<'_, '_>, now: Ms) -> LookupResult {
+        let looked = look(request.pages.store, &self.key, &request.view(), &self.policy, now);
+        if !matches!(looked.found, Found::Nothing) && self.spelled.is_none() {
+            return looked;
+        }
+        self.find_spelled(request, looked, now)
+    }
+
+    /// The same where nothing was found by its own spelling.
+    #[cold]
+    fn find_spelled(
+        &mut self,
+        request: &Request<'_, '_>,
+        looked: LookupResult,
+        now: Ms,
+    ) -> LookupResult {
+        let store = request.pages.store;
+        let look_under = |key: &[u8]| look(store, key, &request.view(), &self.policy, now);
+        let exact = match &self.spelled {
+            Some(asked) => look_under(asked),
+            None => looked,
+        };
+        let asked = self.asked();
+        let rules = match exact.found {
+            Found::Nothing if spelling::has_query(asked) => Rules::load(store, asked, now),
+            _ => None,
+        };
+        let (mut latest, mut found) = (None, None);
+        let keys = rules.iter().flat_map(|rules| rules.keys(asked)).enumerate();
+        for (age, key) in keys.filter(|(_, key)| key != asked) {
+            let mut looked = look_under(&key);
+            if let Found::Page(held) = &looked.found {
+                if spelling::answers(held, asked) {
+                    found = Some((key, looked));
+                    break;
+                }
+                looked = LookupResult { found: Found::Nothing, variant: None };
+            }
+            // Where nothing is found, the latest rule says who waits for whom.
+            if age == 0 {
+                latest = Some((key, looked));
+            }
+        }
+        let Some((key, looked)) = found.or(latest) else {
+            if let Some(asked) = self.spelled.take() {
+                self.key = asked;
+            }
+            return exact;
+        };
+        let before = std::mem::replace(&mut self.key, key);
+        self.spelled.get_or_insert(before);
+        looked
+    }
+
+    /// Looks for the page under the key where it was looked for before.
+    pub(crate) fn look(&self, request: &Request<'_, '_>, now: Ms) -> LookupResult {
+        let looked = look(request.pages.store, &self.key, &request.view(), &self.policy, now);
+        match (&self.spelled, &looked.found) {
+            (Some(asked), Found::Page(held)) if !spelling::answers(held, asked) => {
+                LookupResult { found: Found::Nothing, variant: None }
+            }
+            _ => looked,
+        }
+    }
+
+    /// Whether a rule has come meanwhile by which the page would lie under another spelling.
+    pub(crate) fn is_spelled_anew(&self, request: &Request<'_, '_>) -> bool {
+        self.spelled.is_none()
+            && spelling::has_query(&self.key)
+            && Rules::load(request.pages.store, &self.key, request.now()).is_some_and(|rules| {
+                rules.keys(&self.key).next().is_some_and(|key| key != self.key)
+            })
     }
 }
 
@@ -84,7 +174,7 @@ pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal>
     key::write_key(&mut key, request.scheme(), host, port, path.as_bytes());
     request.write_behind(&policy, &mut key);
     let way = if purges { Way::Purge } else { way(request, &policy) };
-    Ok(Route { site: Cow::Borrowed(site), policy, path, key, way })
+    Ok(Route { site: Cow::Borrowed(site), policy, path, key, spelled: None, way })
 }
 
 /// Whether the method purges: PURGE, and the BAN of plugins for Varnish, where somebody may purge.

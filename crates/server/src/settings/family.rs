@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Net, OriginGroup, Secret};
+use super::{Net, OriginGroup, OriginSettings, Secret};
 
 /// The family of caches that this one belongs to; by default it has none.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +59,12 @@ impl PeerSettings {
     /// Whether it is asked for the pages of a site.
     pub fn is_for(&self, site: &str) -> bool {
         self.sites.is_empty() || self.sites.iter().any(|name| name == site)
+    }
+
+    /// How long a request to it may take until its answer begins.
+    pub fn patience(&self) -> Duration {
+        let limit = |origin: &OriginSettings| origin.connect_timeout + origin.first_byte_timeout;
+        self.group.members.iter().map(|member| limit(&member.origin)).max().unwrap_or_default()
     }
 }
 

@@ -10,7 +10,7 @@ use larder_proto::{
         query::Pattern,
     },
     rules::{
-        Esi, Policy, RefreshPattern, StatusTtl, Unframed,
+        Esi, Policy, RefreshPattern, StatusTtl, Unframed, VaryField,
         forward::{KeyField, Site},
     },
 };
@@ -346,6 +346,7 @@ overlay! {
         surrogate: bool,
         strip_s_maxage: bool,
         vary_cookies: Vec<String>,
+        vary_fields: Vec<VaryField>,
         unframed: Unframed,
         compress: Vec<Codings>,
         esi: Esi,

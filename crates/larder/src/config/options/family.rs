@@ -86,8 +86,9 @@ pub(super) const PEER: &[Opt] = &[
     opt(
         "first_byte_timeout",
         Kind::Time(1, 3600 * SECOND),
-        "60s",
-        "Limit from the request to the head of its answer; then the next one is asked.",
+        "5s",
+        "Limit from the request to the head of its answer, and of all peers of a request together \
+         the longest of these; then the origin is asked. Longer for a parent before slow pages.",
     ),
 ];
 

@@ -226,6 +226,14 @@ pub(super) const POLICY: &[Opt] = &[
          none does.",
     ),
     list(
+        "vary_fields",
+        Kind::Choice(&["x-vary-options", "key"]),
+        "",
+        "Response fields by which a page may say that it varies by parts of request fields, the \
+         preferred one first: `X-Vary-Options` of MediaWiki up to 1.34, and `Key`. They count \
+         instead of `Vary`; a malformed one leaves it to `Vary`.",
+    ),
+    list(
         "key_fields",
         Kind::KeyField,
         "",

@@ -25,11 +25,7 @@ use crate::{
         lookups::Lookups,
     },
     origin::RequestBody,
-    page::{
-        forms,
-        head::field,
-        lookup::{StoredPage, look},
-    },
+    page::{forms, head::field, lookup::StoredPage},
     request::{
         Request,
         part::PartRequest,
@@ -122,9 +118,9 @@ fn from_memory(text: &Rc<Text>, request: &PartRequest, wanted: &Wanted) -> Resul
             return None;
         }
         overrule(text, request, &mut route, wanted);
-        let (view, now) = (request.view(), request.now());
+        let now = request.now();
         request.settle_object(&route, now);
-        let looked = look(request.pages.store, &route.key, &view, &route.policy, now);
+        let looked = route.find(request, now);
         match step(request, &route, looked, now) {
             Step::Serve(held, served) => {
                 if served.refresh {
@@ -313,7 +309,7 @@ async fn obtain(text: &Text, request: &Request<'_, '_>, wanted: &Wanted) -> Resu
     }
     let mut lookups = Lookups::default();
     loop {
-        let plan = match lookups.look(request, &route).0 {
+        let plan = match lookups.look(request, &mut route).0 {
             Step::Serve(held, _) => return Ok(Obtained::Stored(held)),
             Step::Refuse(Refusal(status, _)) => return Err(status),
             Step::Fetch(plan) => plan,
