@@ -197,6 +197,7 @@ mod tests {
             "cache.example.org.evil.example",
             "localhost.evil.example:80",
             "x:y:z",
+            "127.0.0.1:8081@evil.example",
         ] {
             assert!(host(&fields(&[("host", bad)]), &admin).is_err(), "{bad}");
         }

@@ -139,7 +139,7 @@ pub(crate) async fn fetch(
     let lead = if solo {
         flights.solo(key, &route.key)
     } else {
-        match flights.join(key, &route.key, request.client()) {
+        match flights.join(key, &route.key, request.hops(), request.client()) {
             Joined::Leader(lead) => lead,
             Joined::Follower(flight) => {
                 request.pages.counters.coalesced_waits.one();
@@ -336,7 +336,8 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     let looked = route.look(request, request.now());
     let Found::Page(held) = looked.found else { return };
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
-    let joined = request.pages.shared.flights.join(&key, &route.key, request.client());
+    let joined =
+        request.pages.shared.flights.join(&key, &route.key, request.hops(), request.client());
     let Joined::Leader(lead) = joined else { return };
     let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
     let sliced = slice::sliced(request, route, &plan, by_get);

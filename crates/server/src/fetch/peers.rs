@@ -14,7 +14,7 @@
 
 use std::{cell::Cell, net::IpAddr, rc::Rc, time::Duration};
 
-use http::{HeaderValue, Method, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use tokio::{sync::mpsc, time::timeout_at};
 
 use crate::{
@@ -246,6 +246,9 @@ impl Relatives {
         interim: Option<Interim>,
     ) -> Option<origin::Response> {
         let sibling = link.settings().role == PeerRole::Sibling;
+        let has = |name: &HeaderName| request.headers.contains_key(name);
+        let wants_part = has(&header::RANGE);
+        let has_conditions = has(&header::IF_NONE_MATCH) || has(&header::IF_MODIFIED_SINCE);
         let mut request = request.spare();
         (request.target, request.visited) = (self.target.clone(), None);
         if sibling {
@@ -268,11 +271,21 @@ impl Relatives {
             counts.false_hits.one();
             return None;
         }
-        if is_its_own(&response) {
+        if is_its_own(&response) || is_unasked(response.status, wants_part, has_conditions) {
             counts.failures.one();
             return None;
         }
         Some(response)
+    }
+}
+
+/// Whether an answer is one to another request: a part, or that nothing has changed.
+fn is_unasked(status: u16, wants_part: bool, has_conditions: bool) -> bool {
+    match status {
+        206 | 416 => !wants_part,
+        304 | 412 => !has_conditions,
+        100..200 => true,
+        _ => false,
     }
 }
 

@@ -266,7 +266,7 @@ pub(crate) async fn slice(
         if round == ROUNDS {
             break;
         }
-        match flights.join(&key, &route.key, request.client()) {
+        match flights.join(&key, &route.key, request.hops(), request.client()) {
             Joined::Leader(lead) => {
                 let others = Some(lead.flight.others.clone());
                 let fetched = fetch(request, route, held, map, (number, others)).await;

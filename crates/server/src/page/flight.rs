@@ -100,6 +100,9 @@ impl Failure {
     }
 }
 
+/// Ends a place in the table that is no key.
+const LONE: u8 = 0xff;
+
 /// A fetch under way.
 pub(crate) struct Flight {
     /// The page's key, its variant's where one is known.
@@ -317,16 +320,21 @@ impl Flights {
     }
 
     /// Joins the flight of `key`, or begins it. `primary` is the key without variant, `client` the
-    /// address of whom it is for.
-    pub(crate) fn join(&self, key: &[u8], primary: &[u8], client: IpAddr) -> Joined {
+    /// address of whom it is for, `hops` the number of caches that the request has passed: only
+    /// requests with equal numbers wait for each other ([`Request::hops`](crate::request)).
+    pub(crate) fn join(&self, key: &[u8], primary: &[u8], hops: u8, client: IpAddr) -> Joined {
         let since = self.since();
-        let mut shard = self.shard(key).lock();
-        if let Some(flight) = shard.get(key) {
+        let mut place = key.to_vec();
+        if hops > 0 {
+            place.extend_from_slice(&[hops, LONE]);
+        }
+        let mut shard = self.shard(&place).lock();
+        if let Some(flight) = shard.get(&place[..]) {
             flight.others.note(client);
             return Joined::Follower(Passenger::board(flight));
         }
-        let flight = Flight::new(key, primary, key, since, Some(client));
-        shard.insert(key.into(), flight.clone());
+        let flight = Flight::new(key, primary, &place, since, Some(client));
+        shard.insert(place.into(), flight.clone());
         Joined::Leader(Lead { flight, table: self.clone() })
     }
 
@@ -367,7 +375,7 @@ impl Flights {
     fn lone_place(&self, key: &[u8]) -> Box<[u8]> {
         let mut place = key.to_vec();
         place.extend_from_slice(&self.solos.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-        place.push(0xff);
+        place.push(LONE);
         place.into()
     }
 

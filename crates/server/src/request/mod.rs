@@ -399,6 +399,18 @@ impl<'a, 'r> Request<'a, 'r> {
         family.may_ask(address.ip().to_canonical()) || self.pages.shared.family.has(address)
     }
 
+    /// The number of caches that the request has passed (RFC 8586), where peers are asked; else 0.
+    ///
+    /// A fetch waits for a peer, whose fetch may wait for one here. Requests with equal numbers wait
+    /// for each other, and a peer gets the request with a higher number. So no circle of caches
+    /// waits for itself, whichever of them are asked for a page at the same time.
+    pub(crate) fn hops(&self) -> u8 {
+        if self.config.links.all.is_empty() || self.head.known.cdn_loop().is_none() {
+            return 0;
+        }
+        self.head.fields.elements("cdn-loop").count().min(u8::MAX.into()) as u8
+    }
+
     /// This process has seen the request before: it was sent in a circle (RFC 8586).
     pub(crate) fn loops(&self) -> bool {
         self.head.known.cdn_loop().is_some()
