@@ -29,7 +29,7 @@ pub struct Undone {
     /// Everything is on the device; some files were not removed.
     pub is_synced: bool,
     /// The removals that are left.
-    pub(crate) work: Work,
+    pub(crate) work: Box<Work>,
 }
 
 impl Work {
@@ -43,11 +43,11 @@ impl Work {
     /// Does it. Nothing is removed unless everything is on the device.
     ///
     /// # Errors
-    /// What is left.
+    /// The first one, and the work that is left.
     pub fn run(mut self) -> Result<(), Undone> {
         match self.sync() {
             Ok(()) => self.clear(),
-            Err(error) => Err(Undone { error, is_synced: false, work: self.removals() }),
+            Err(error) => Err(Undone { error, is_synced: false, work: Box::new(self.removals()) }),
         }
     }
 
@@ -89,7 +89,7 @@ impl Work {
             }
         }
         let (remove, remove_directories) = (left, left_directories);
-        let work = Work { remove, remove_directories, ..Work::default() };
+        let work = Box::new(Work { remove, remove_directories, ..Work::default() });
         first.map_or(Ok(()), |error| Err(Undone { error, is_synced: true, work }))
     }
 }

@@ -157,6 +157,36 @@ fn a_stop_keeps_items_and_gives_open_ones_back() {
     assert_eq!(drain(&mut queues.connect()), (0..20).collect::<Vec<_>>());
 }
 
+/// Unlike a kill, a stop answers what it has carried out, and gives back what it cannot answer.
+#[test]
+fn a_stop_under_load_loses_nothing() {
+    let directory = Scratch::new("queue-stop");
+    let lines = "sync = \"always\"";
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    for run in 0..3 {
+        let mut queues = Queues::start(&directory, lines);
+        let rounds = Arc::new(AtomicUsize::new(0));
+        let clients: Vec<_> = (0..6)
+            .map(|client| {
+                let (seen, rounds, addr) = (seen.clone(), rounds.clone(), queues.addr());
+                std::thread::spawn(move || use_queue(addr, run * 6 + client, &rounds, &seen))
+            })
+            .collect();
+        wait_until("some rounds", || rounds.load(Ordering::Relaxed) >= 60);
+        queues.term();
+        assert!(queues.wait_exit().success(), "{}", queues.printed());
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    }
+    let queues = Queues::start(&directory, lines);
+    let left: BTreeSet<_> = drain(&mut queues.connect()).into_iter().collect();
+    let seen = seen.lock().unwrap();
+    let got: BTreeSet<_> = seen.got.iter().copied().collect();
+    assert_eq!(left.intersection(&got).count(), 0);
+    let gone: Vec<_> =
+        seen.added.iter().filter(|i| !left.contains(i) && !got.contains(i)).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+}
+
 #[test]
 fn two_processes_do_not_share_a_directory() {
     let directory = Scratch::new("queue-lock");

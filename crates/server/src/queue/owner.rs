@@ -67,8 +67,8 @@ pub(super) struct Owner {
     pub(super) written: Vec<(Arc<Seat>, Answer)>,
     /// Answers that wait for the device. None: it has no order.
     pub(super) syncing: Option<Vec<(Arc<Seat>, Answer)>>,
-    /// Reads that have found expired items only, and go on when others had their turn; with true the
-    /// answer waits for the device.
+    /// Reads that have found expired items only, and go on when others had their turn; with true
+    /// the answer waits for the device.
     pub(super) again: Vec<(Arc<Seat>, Get, bool)>,
     /// The queues are to be opened again, and could not be.
     reopens: bool,
