@@ -26,7 +26,7 @@ fn a_tst_has_the_layout_of_the_rfc() {
     assert_eq!((read.auth, read.format), (None, Format::RFC));
 }
 
-/// Whatever bits a message of minor version 0 has, it is written in the order in which it was read.
+/// A message of minor version 0 is written in the order in which it was read.
 #[test]
 fn the_order_of_the_bits_is_kept() {
     for bits in 0..=u16::MAX {

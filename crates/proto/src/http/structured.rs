@@ -2,8 +2,8 @@
 //! and No-Vary-Search need them, and lists of strings (3.1 and 3.3.3).
 //!
 //! Every value is checked against the grammar, since one malformed member voids the whole field;
-//! only integers, booleans, strings and inner lists are returned. Keys may be upper-case, unlike in the RFC:
-//! cache directives are case-insensitive.
+//! only integers, booleans, strings and inner lists are returned. Keys may be upper-case, unlike in
+//! the RFC: cache directives are case-insensitive.
 
 use super::fields::is_token_byte;
 

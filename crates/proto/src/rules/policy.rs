@@ -106,8 +106,8 @@ pub struct Policy {
     /// Cookies that select a variant if the response varies on Cookie; empty: the whole Cookie
     /// field does.
     pub vary_cookies: Vec<String>,
-    /// Response fields that say by which parts of fields a page varies, the preferred one first; they
-    /// count instead of Vary. Default: none.
+    /// Response fields that say by which parts of fields a page varies, the preferred one first;
+    /// they count instead of Vary. Default: none.
     pub vary_fields: Vec<VaryField>,
     /// Responses whose end is the end of the connection. Default: kept briefly.
     pub unframed: Unframed,

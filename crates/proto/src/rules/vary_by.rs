@@ -1,5 +1,5 @@
-//! Variation by parts of fields: `X-Vary-Options`, as MediaWiki sends it and Squid's patch reads it,
-//! and `Key` (draft-ietf-httpbis-key-01).
+//! Variation by parts of fields: `X-Vary-Options`, as MediaWiki sends it and Squid's patch reads
+//! it, and `Key` (draft-ietf-httpbis-key-01).
 //!
 //! Either says which predicates of a request's fields select a variant: whether Cookie contains
 //! `wikiToken`, say. A field with its predicates stands among the names of selecting fields

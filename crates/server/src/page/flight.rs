@@ -433,8 +433,8 @@ impl Flights {
         }
     }
 
-    /// Pages of these URLs, by their keys, are about to be purged: also those that are being fetched
-    /// by another spelling.
+    /// Pages of these URLs, by their keys, are about to be purged: also those that are being
+    /// fetched by another spelling.
     pub(crate) fn note_purged(&self, urls: &[Vec<u8>]) {
         let mut purged = self.purged_pages.lock();
         for url in urls {
