@@ -86,7 +86,7 @@ pub(super) fn larder(origin: &Origin, more: &str) -> Larder {
 }
 
 /// On a port of the test's choice.
-fn larder_at(origin: &Origin, port: u16, more: &str) -> Larder {
+pub(super) fn larder_at(origin: &Origin, port: u16, more: &str) -> Larder {
     Larder::with_config(&format!(
         "[[site]]\norigin = \"{}\"\npurge = {{ from = [\"127.0.0.0/8\"] }}\n{more}\n[http]\n\
          access_log = \"@DIR@/access.log\"\nlisten = [\"127.0.0.1:{port}\"]\n",

@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::family::{FRESH, HOST, Squid, clr, larder, numbered, parent, text, wait_for_word};
+use crate::family::{
+    FRESH, HOST, Squid, clr, larder, larder_at, numbered, parent, text, wait_for_word,
+};
 use larder_tests::helper::free_port;
 use larder_tests::{Admin, Gate, Larder, Origin, Wire, wait_until};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 
 const ADMIN: &str = "[admin]\nlisten = \"127.0.0.1:0\"\n";
 
@@ -245,4 +247,52 @@ fn a_nop_is_answered() {
     assert_eq!((length, &answer[8..12]), (14, &[1, 2, 3, 4][..]), "{:?}", &answer[..length]);
     assert_eq!((answer[6], answer[7] & 1), (0, 1));
     assert_eq!(origin.count(), 0);
+}
+
+/// Each waits for the other's answer, whose page is under way at the other, too.
+#[test]
+fn parents_of_each_other_are_asked_for_a_page_at_the_same_time() {
+    let (origin, gate) = (numbered(), Gate::closed());
+    let ports = [free_port(), free_port()];
+    let ways = ports.map(|port| {
+        let opened = gate.clone();
+        // The way to a parent: both requests are on it before one arrives.
+        Origin::start(move |seen, reply| {
+            opened.wait();
+            let passed = format!("CDN-Loop: {}", seen.fields.joined("cdn-loop"));
+            let mut wire = Wire::connect(SocketAddr::from(([127, 0, 0, 1], port)));
+            let answer = wire.ask("GET", &seen.target, &[HOST, &passed]);
+            reply.ok(&[FRESH], answer.assert_status(200).text());
+        })
+    });
+    let larders = [0, 1].map(|own| {
+        let way = parent(ways[1 - own].addr(), "first") + "first_byte_timeout = \"300s\"\n";
+        larder_at(&origin, ports[own], &way)
+    });
+    std::thread::scope(|scope| {
+        let visitors =
+            larders.each_ref().map(|larder| scope.spawn(|| text(larder.addr(), "/page")));
+        wait_until("both to ask", || ways.iter().all(|way| way.count() == 1));
+        gate.open();
+        for visitor in visitors {
+            assert!(visitor.join().unwrap().starts_with("/page "));
+        }
+    });
+}
+
+#[test]
+fn a_part_that_nobody_asked_for_is_no_answer_of_a_parent() {
+    for status in [206, 304] {
+        let origin = numbered();
+        let other = Origin::start(move |_, reply| {
+            let fields = [FRESH, "Content-Range: bytes 0-0/2", "ETag: \"p\""];
+            match status {
+                206 => reply.answer(206, &fields, "a"),
+                _ => reply.head(304, &fields),
+            };
+        });
+        let larder = larder(&origin, &parent(other.addr(), "first"));
+        assert_eq!(text(larder.addr(), "/page"), "/page 0", "{status}");
+        assert_eq!(other.count(), 1, "{status}");
+    }
 }
