@@ -1,6 +1,6 @@
 //! Functions of `table` whose time is not bounded by their arguments' number: `concat`, `insert`,
-//! `remove` and `maxn`, as Lua's ltablib.c has them, but so that they can be left in the middle; and
-//! `unpack`, in whose C function the number of results overflows.
+//! `remove` and `maxn`, as Lua's ltablib.c has them, but so that they can be left in the middle;
+//! and `unpack`, in whose C function the number of results overflows.
 //! They are Rust functions because these keep the place of an error where they are called as
 //! `return table.concat(...)`.
 

@@ -193,7 +193,8 @@ fn stacks_are_bounded() {
     }
 }
 
-/// Numbers of results that overflow an int end in an error, as those for which the stack has no room.
+/// Numbers of results that overflow an int end in an error, as those for which the stack has no
+/// room.
 #[test]
 fn unpack_refuses_ranges_of_any_length() {
     let mut machine = machine();

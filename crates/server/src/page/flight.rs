@@ -321,7 +321,7 @@ impl Flights {
 
     /// Joins the flight of `key`, or begins it. `primary` is the key without variant, `client` the
     /// address of whom it is for, `hops` the number of caches that the request has passed: only
-    /// requests with equal numbers wait for each other ([`Request::hops`](crate::request)).
+    /// requests with equal numbers wait for each other.
     pub(crate) fn join(&self, key: &[u8], primary: &[u8], hops: u8, client: IpAddr) -> Joined {
         let since = self.since();
         let mut place = key.to_vec();

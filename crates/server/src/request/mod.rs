@@ -401,9 +401,9 @@ impl<'a, 'r> Request<'a, 'r> {
 
     /// The number of caches that the request has passed (RFC 8586), where peers are asked; else 0.
     ///
-    /// A fetch waits for a peer, whose fetch may wait for one here. Requests with equal numbers wait
-    /// for each other, and a peer gets the request with a higher number. So no circle of caches
-    /// waits for itself, whichever of them are asked for a page at the same time.
+    /// A fetch waits for a peer, whose fetch may wait for one here. Requests with equal numbers
+    /// wait for each other, and a peer gets the request with a higher number. So no circle of
+    /// caches waits for itself, whichever of them are asked for a page at the same time.
     pub(crate) fn hops(&self) -> u8 {
         if self.config.links.all.is_empty() || self.head.known.cdn_loop().is_none() {
             return 0;

@@ -89,8 +89,8 @@ fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
 
 /// Longest bytes that [`find`] searches with all that a processor compares at once.
 const SHORT: usize = 0x7f;
-/// Places in the middle of items that look like the item sought, after which all items are compared:
-/// members can be chosen to look so.
+/// Places in the middle of items that look like the item sought, after which all items are
+/// compared: members can be chosen to look so.
 const FALSE_PLACES: usize = 8;
 
 /// The first item with these bytes.

@@ -232,7 +232,8 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// Takes random members: as many as one step changes, and not more than `most`. True: it has no others.
+/// Takes random members, as many as one step changes and not more than `most`. True: it has
+/// no others.
 fn take(ctx: &mut Ctx<'_>, key: &[u8], most: u64) -> Outcome<(Vec<Vec<u8>>, bool)> {
     ctx.retry(|ctx| {
         let (mut popped, mut bytes) = (Vec::new(), 0);

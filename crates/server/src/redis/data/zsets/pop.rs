@@ -99,7 +99,8 @@ impl Ctx<'_> {
         });
     }
 
-    /// Takes members, as many as one step changes, and returns the number of those that stay. None: there is no sorted set.
+    /// Takes members, as many as one step changes; returns the number of those that stay. None:
+    /// there is no sorted set.
     fn take_members(
         &mut self,
         key: &[u8],
