@@ -262,7 +262,7 @@ fn parents_of_each_other_are_asked_for_a_page_at_the_same_time() {
             let passed = format!("CDN-Loop: {}", seen.fields.joined("cdn-loop"));
             let mut wire = Wire::connect(SocketAddr::from(([127, 0, 0, 1], port)));
             let answer = wire.ask("GET", &seen.target, &[HOST, &passed]);
-            reply.ok(&[FRESH], answer.assert_status(200).text());
+            reply.answer(answer.status, &[FRESH], answer.text());
         })
     });
     let larders = [0, 1].map(|own| {
