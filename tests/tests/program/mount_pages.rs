@@ -122,7 +122,7 @@ fn an_operation_has_one_time_limit() {
     wait_until("a free connection", || fs::read(mount.file("fine")).is_ok_and(|is| is == b"fine"));
 }
 
-/// What `getfattr` tells of a file.
+/// The extended attributes of a file, with their values.
 fn attributes(path: &Path) -> Vec<(String, String)> {
     let mut names = vec![0; 1000];
     let length = rustix::fs::listxattr(path, &mut names[..]).unwrap();

@@ -39,6 +39,10 @@ use crate::{
     trace::TraceIds,
 };
 
+/// Most caches that [`Request::hops`] tells apart: anybody may send a list of any length, and
+/// requests with different numbers are fetched each for itself.
+const HOPS: usize = 8;
+
 /// Facts gathered while a request is handled, counted when it ends.
 #[derive(Default)]
 pub(crate) struct RequestStats {
@@ -408,7 +412,7 @@ impl<'a, 'r> Request<'a, 'r> {
         if self.config.links.all.is_empty() || self.head.known.cdn_loop().is_none() {
             return 0;
         }
-        self.head.fields.elements("cdn-loop").count().min(u8::MAX.into()) as u8
+        self.head.fields.elements("cdn-loop").count().min(HOPS) as u8
     }
 
     /// This process has seen the request before: it was sent in a circle (RFC 8586).
