@@ -215,6 +215,12 @@ impl Store {
         }
     }
 
+    /// The seed of its hashes: of a store that was taken over, or comes of a snapshot, that of the
+    /// one before.
+    pub fn seed(&self) -> u64 {
+        self.options.seed
+    }
+
     /// Figures of one namespace.
     pub fn stats(&self, ns: Namespace) -> NamespaceStats {
         self.stats.read(ns)

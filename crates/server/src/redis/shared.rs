@@ -56,6 +56,8 @@ use super::{
 /// Namespace of database 0; the others follow. If the memcached face's namespace is shared,
 /// database 0 is [`SHARED_NAMESPACE`].
 const FIRST_NAMESPACE: u8 = 2;
+/// Makes the seed of marks another than those of the store's hashes.
+const MARKS: u64 = 0x6d61_726b_735f_6f66;
 /// Decoders kept for reuse per worker: as many as connections with a batch in progress at the same
 /// time.
 const DECODERS: usize = 64;
@@ -99,7 +101,8 @@ pub(crate) struct Shared {
     /// Identifies this run of the process (`run_id`).
     pub(crate) run: u64,
     pub(crate) nonce: AtomicU64,
-    /// Orders the members of sets: clients cannot tell which hash alike.
+    /// Orders the members of sets and the fields of hashes: clients cannot tell which hash alike.
+    /// Their trees outlive the process, so it comes of the store's seed, which does too.
     pub(crate) marks: RapidSecrets,
     /// Clients in blocking commands.
     pub(crate) waiting: Waiting,
@@ -147,7 +150,7 @@ impl Shared {
             attention: AtomicU32::new(0),
             run,
             nonce: AtomicU64::new(run),
-            marks: RapidSecrets::seed(run),
+            marks: RapidSecrets::seed(store.seed() ^ MARKS),
             waiting: Waiting::default(),
             scripts: Scripts::default(),
             libraries: Libraries::default(),
