@@ -2,11 +2,13 @@
 //! are the run.
 #![no_main]
 
-use larder_proto::resp::collection::{Fill, Head, Items, Node, Shape, divide, parse_score};
+use larder_proto::resp::collection::{
+    Fill, Head, Items, Node, Shape, Times, divide, key_times, parse_score,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    for shape in [Shape::Bare, Shape::Scored, Shape::Valued] {
+    for shape in [Shape::Bare, Shape::Scored, Shape::Valued, Shape::Field] {
         let items: Result<Vec<_>, _> = Items::new(shape, input).collect();
         for fill in [Fill::Even, Fill::First, Fill::Last] {
             let Ok(parts) = divide(shape, input, 64, fill) else {
@@ -26,6 +28,10 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     let _ = Node(input).with(b"key");
+    let _ = (Times::of_run(input), Times::of_node(input), key_times(input));
+    let (mut sealed, times) = (input.to_vec(), Times { soonest: 3, last: 5 });
+    times.seal(&mut sealed);
+    assert_eq!(Times::read(&sealed), times);
     if let Ok(head) = Head::read(input) {
         assert_eq!(Head::read(&head.write()), Ok(head));
     }

@@ -37,10 +37,16 @@ pub const EXPIRING: u32 = 0x9d41_7e59;
 /// The flags of one whose entry expires with its last field.
 pub const FADING: u32 = 0x9d41_7e58;
 
-/// Are these the flags of a hash?
+/// Are these the flags of a hash in one record? (A large one is a [`super::collection`].)
 #[inline]
 pub fn is_hash(flags: u32) -> bool {
     matches!(flags, FLAGS | EXPIRING | FADING)
+}
+
+/// The number of fields that the first bytes of a record name; 0: they are no record.
+pub fn count(bytes: &[u8]) -> usize {
+    let raw = bytes.get(1..).and_then(|rest| rest.first_chunk());
+    raw.map_or(0, |raw| u32::from_le_bytes(*raw) as usize)
 }
 
 /// Records with more fields than this have an index.

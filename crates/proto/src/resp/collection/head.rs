@@ -6,6 +6,15 @@ use super::{Damaged, number, push_number, slice};
 const FORM: u8 = 0xc1;
 /// The same of a stream, whose head has further facts.
 const STREAM: u8 = 0xc2;
+/// The same of a hash that is a tree: with times in front.
+const HASH: u8 = 0xc3;
+/// Where the times of a hash stand: behind form and level.
+const TIMES: usize = 2;
+
+/// The flags of a hash that is a tree and has fields that expire.
+pub const HASH_EXPIRING: u32 = 0x9d41_7e60;
+/// The flags of one whose entry expires with its last field.
+pub const HASH_FADING: u32 = 0x9d41_7e61;
 
 /// The type of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +27,8 @@ pub enum Kind {
     SortedSet,
     /// A stream.
     Stream,
+    /// A hash that is a tree.
+    Hash,
 }
 
 impl Kind {
@@ -28,12 +39,17 @@ impl Kind {
             Kind::Set => 0x9d41_7e5c,
             Kind::SortedSet => 0x9d41_7e5d,
             Kind::Stream => 0x9d41_7e5e,
+            // Those with fields that expire: `HASH_EXPIRING`, `HASH_FADING`.
+            Kind::Hash => 0x9d41_7e5f,
         }
     }
 
     /// The kind with these flags.
     pub fn of(flags: u32) -> Option<Kind> {
-        let all = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Stream];
+        if matches!(flags, HASH_EXPIRING | HASH_FADING) {
+            return Some(Kind::Hash);
+        }
+        let all = [Kind::List, Kind::Set, Kind::SortedSet, Kind::Stream, Kind::Hash];
         all.into_iter().find(|kind| kind.flags() == flags)
     }
 
@@ -44,8 +60,29 @@ impl Kind {
             Kind::Set => "set",
             Kind::SortedSet => "zset",
             Kind::Stream => "stream",
+            Kind::Hash => "hash",
         }
     }
+}
+
+/// Times of a hash that is a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyTimes {
+    /// The key's own expiry, if a field expires; 0: none.
+    pub key: u64,
+    /// The first expiry of a field; 0: none expires.
+    pub soonest: u64,
+}
+
+/// The times of a hash that is a tree, from the first bytes of its head. None: it is none.
+#[inline]
+pub fn key_times(bytes: &[u8]) -> Option<KeyTimes> {
+    let word =
+        |at: usize| bytes.get(at..)?.first_chunk().map(|raw: &[u8; 8]| u64::from_le_bytes(*raw));
+    if bytes.first() != Some(&HASH) {
+        return None;
+    }
+    Some(KeyTimes { key: word(TIMES)?, soonest: word(TIMES + 8)? })
 }
 
 /// The root of a tree: a run of items (level 0) or a node whose children are `level - 1`.
@@ -75,6 +112,8 @@ pub struct Head {
     pub members: Option<Root>,
     /// Of a stream: its facts ([`crate::resp::stream::State`]); of others empty.
     pub extra: Vec<u8>,
+    /// Of a hash: its times; of others none.
+    pub times: Option<KeyTimes>,
 }
 
 impl Head {
@@ -86,6 +125,7 @@ impl Head {
         match bytes.first() {
             Some(&FORM) => {}
             Some(&STREAM) => return Head::read_stream(bytes),
+            Some(&HASH) => return Head::read_hash(bytes),
             _ => return Err(Damaged),
         }
         let level = *bytes.get(1).ok_or(Damaged)?;
@@ -107,7 +147,35 @@ impl Head {
         let members = bytes.get(at).map(root);
 
         let main = Root { level, bytes: main.to_vec() };
-        Ok(Head { count, id, next, bytes: size, main, members, extra: Vec::new() })
+        Ok(Head { count, id, next, bytes: size, main, members, ..Head::default() })
+    }
+
+    fn read_hash(bytes: &[u8]) -> Result<Head, Damaged> {
+        let times = key_times(bytes).ok_or(Damaged)?;
+        let level = bytes[1];
+        let (count, at) = number(bytes, TIMES + 16)?;
+        let (id, at) = slice(bytes, at, 8)?;
+        let id = u64::from_le_bytes(id.try_into().map_err(|_| Damaged)?);
+        let (next, at) = number(bytes, at)?;
+        let (size, at) = number(bytes, at)?;
+        if level == 0 || count == 0 || count >> 48 != 0 {
+            return Err(Damaged);
+        }
+        let main = Root { level, bytes: bytes[at..].to_vec() };
+        Ok(Head { count, id, next, bytes: size, main, times: Some(times), ..Head::default() })
+    }
+
+    fn write_hash(&self, times: KeyTimes) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + self.main.bytes.len());
+        out.extend_from_slice(&[HASH, self.main.level]);
+        out.extend_from_slice(&times.key.to_le_bytes());
+        out.extend_from_slice(&times.soonest.to_le_bytes());
+        push_number(&mut out, self.count);
+        out.extend_from_slice(&self.id.to_le_bytes());
+        push_number(&mut out, self.next);
+        push_number(&mut out, self.bytes);
+        out.extend_from_slice(&self.main.bytes);
+        out
     }
 
     fn read_stream(bytes: &[u8]) -> Result<Head, Damaged> {
@@ -132,7 +200,7 @@ impl Head {
             return Err(Damaged);
         }
         let main = Root { level, bytes: main.to_vec() };
-        Ok(Head { count, id, next, bytes: size, main, members, extra })
+        Ok(Head { count, id, next, bytes: size, main, members, extra, times: None })
     }
 
     fn write_stream(&self) -> Vec<u8> {
@@ -158,6 +226,9 @@ impl Head {
 
     /// Its bytes.
     pub fn write(&self) -> Vec<u8> {
+        if let Some(times) = self.times {
+            return self.write_hash(times);
+        }
         if !self.extra.is_empty() {
             return self.write_stream();
         }

@@ -1,5 +1,6 @@
 //! Runs of items. An item is its length in steps of seven bits, its bytes, and in a sorted set its
-//! score (8 bytes), in a record of a stream its value with its length.
+//! score (8 bytes), in a record of a stream its value with its length. In a hash it is a field, and
+//! twice the length of its value, plus one if it expires, the value, and that expiry (8 bytes).
 
 use std::ops::Range;
 
@@ -9,6 +10,8 @@ use super::{Damaged, Score, number, push_number, slice};
 
 /// Bytes of a score in an item.
 const SCORE: usize = 8;
+/// Bytes of an expiry in an item.
+const EXPIRY: u64 = 8;
 
 /// The form of the items in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub enum Shape {
     Scored,
     /// Bytes and further bytes: keys and records of a stream's groups.
     Valued,
+    /// Bytes, further bytes and perhaps an expiry: fields of a hash.
+    Field,
 }
 
 /// An item of a run.
@@ -30,6 +35,8 @@ pub struct Item<'a> {
     pub score: f64,
     /// Its value; empty if it has none.
     pub value: &'a [u8],
+    /// Its expiry, in milliseconds since the epoch.
+    pub expires: Option<u64>,
     /// Where it starts in the run.
     pub start: usize,
     /// Where it ends.
@@ -69,13 +76,24 @@ impl<'a> Iterator for Items<'a> {
 fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
     let (len, at) = number(run, start)?;
     let (bytes, end) = slice(run, at, len)?;
-    let value = &[][..];
+    let (value, expires) = (&[][..], None);
     match shape {
-        Shape::Bare => return Ok(Item { bytes, score: 0.0, value, start, end }),
+        Shape::Bare => return Ok(Item { bytes, score: 0.0, value, expires, start, end }),
         Shape::Valued => {
             let (len, at) = number(run, end)?;
             let (value, end) = slice(run, at, len)?;
-            return Ok(Item { bytes, score: 0.0, value, start, end });
+            return Ok(Item { bytes, score: 0.0, value, expires, start, end });
+        }
+        Shape::Field => {
+            let (word, at) = number(run, end)?;
+            let (value, mut end) = slice(run, at, word >> 1)?;
+            let mut expires = None;
+            if word & 1 == 1 {
+                let raw;
+                (raw, end) = slice(run, end, EXPIRY)?;
+                expires = Some(u64::from_le_bytes(raw.try_into().map_err(|_| Damaged)?));
+            }
+            return Ok(Item { bytes, score: 0.0, value, expires, start, end });
         }
         Shape::Scored => {}
     }
@@ -84,7 +102,7 @@ fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
     if score.is_nan() {
         return Err(Damaged);
     }
-    Ok(Item { bytes, score, value, start, end })
+    Ok(Item { bytes, score, value, expires, start, end })
 }
 
 /// Longest bytes that [`find`] searches with all that a processor compares at once.
@@ -139,6 +157,16 @@ pub fn push_item(run: &mut Vec<u8>, shape: Shape, bytes: &[u8], score: Score) {
 pub fn push_valued(run: &mut Vec<u8>, bytes: &[u8], value: &[u8]) {
     push_item(run, Shape::Bare, bytes, 0.0);
     push_item(run, Shape::Bare, value, 0.0);
+}
+
+/// Appends a field of a hash to a run.
+pub fn push_field(run: &mut Vec<u8>, field: &[u8], value: &[u8], expires: Option<u64>) {
+    push_item(run, Shape::Bare, field, 0.0);
+    push_number(run, (value.len() as u64) << 1 | u64::from(expires.is_some()));
+    run.extend_from_slice(value);
+    if let Some(expires) = expires {
+        run.extend_from_slice(&expires.to_le_bytes());
+    }
 }
 
 /// How a run is divided.

@@ -1,4 +1,5 @@
-//! Lists, sets, sorted sets and streams as records of a store. Pure: bytes in, bytes out.
+//! Lists, sets, sorted sets, streams and large hashes as records of a store. Pure: bytes in, bytes
+//! out.
 //!
 //! A collection is an entry under its key, the *head*, and if it is large, further records, its
 //! *parts*. A small collection is one run of items in its head. A large one is a tree: leaves are
@@ -7,23 +8,27 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `items.rs` | a run of items: of a list, a set, a sorted set |
+//! | `items.rs` | a run of items: of a list, a set, a sorted set, a hash |
 //! | `node.rs` | an inner node |
 //! | `head.rs` | the head |
 //! | `score.rs` | scores, and their order |
+//! | `times.rs` | times at which fields of a hash expire |
 //!
 //! A sorted set that is a tree has two: by score and member, and by member alone. A stream has two:
-//! its entries ([`super::stream`]) and the records of its consumer groups.
+//! its entries ([`super::stream`]) and the records of its consumer groups. A small hash is a record
+//! of its own form ([`super::hash`]).
 
 mod head;
 mod items;
 mod node;
 mod score;
+mod times;
 
-pub use head::{Head, Kind, Root};
-pub use items::{Fill, Item, Items, Shape, divide, find, push_item, push_valued};
+pub use head::{HASH_EXPIRING, HASH_FADING, Head, KeyTimes, Kind, Root, key_times};
+pub use items::{Fill, Item, Items, Shape, divide, find, push_field, push_item, push_valued};
 pub use node::{Node, Place, push_child};
 pub use score::{Score, compare, parse_bound, parse_score, rank_above, rank_key, separator};
+pub use times::{MARK, Times, mark_key};
 
 /// The bytes are no collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

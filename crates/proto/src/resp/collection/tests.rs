@@ -35,16 +35,85 @@ proptest! {
         }
     }
 
+    #[test]
+    fn a_run_of_a_hash_holds_its_fields_and_their_times(
+        fields in prop::collection::vec(
+            (
+                prop::collection::vec(any::<u8>(), 0..50),
+                prop::collection::vec(any::<u8>(), 0..300),
+                prop::option::of(0u64..1000),
+            ),
+            1..40,
+        ),
+    ) {
+        let mut run = Vec::new();
+        for (field, value, expires) in &fields {
+            push_field(&mut run, field, value, *expires);
+        }
+        let read: Vec<_> = Items::new(Shape::Field, &run)
+            .map(|item| item.unwrap())
+            .map(|item| (item.bytes.to_vec(), item.value.to_vec(), item.expires))
+            .collect();
+        prop_assert_eq!(&read, &fields);
+        let found = find(Shape::Field, &run, &fields[0].0).unwrap().unwrap();
+        prop_assert_eq!(found.value, &fields[0].1[..]);
+        let soonest = fields.iter().filter_map(|(.., at)| *at).min().unwrap_or(u64::MAX);
+        let last = fields.iter().map(|(.., at)| at.unwrap_or(u64::MAX)).max().unwrap();
+        let times = Times::of_run(&run).unwrap();
+        prop_assert_eq!(times, Times { soonest, last });
+        // A node knows the times below it, whatever its separators were before.
+        let mut node = Vec::new();
+        for (nth, (field, value, expires)) in fields.iter().enumerate() {
+            let mut one = Vec::new();
+            push_field(&mut one, field, value, *expires);
+            let mut separator = (nth as u64 * 10).to_be_bytes().to_vec();
+            Times { soonest: 1, last: 2 }.seal(&mut separator);
+            Times::of_run(&one).unwrap().seal(&mut separator);
+            push_child(&mut node, 1, nth as u64, &separator);
+        }
+        prop_assert_eq!(Times::of_node(&node).unwrap(), times);
+        for nth in 0..fields.len() as u64 {
+            for mark in [nth * 10, nth * 10 + 9] {
+                prop_assert_eq!(Node(&node).with(&mark_key(mark)).unwrap().part, nth);
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_of_a_hash_is_read_back(
+        count in 1u64..1 << 40,
+        key: u64,
+        soonest: u64,
+        bytes in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let times = Some(KeyTimes { key, soonest });
+        let main = Root { level: 2, bytes };
+        let head = Head { count, id: 7, next: 9, bytes: 11, main, times, ..Head::default() };
+        let written = head.write();
+        prop_assert_eq!(Head::read(&written), Ok(head));
+        prop_assert_eq!(key_times(&written), times);
+        prop_assert_eq!(crate::resp::hash::is_due(&written, soonest), soonest != 0);
+        for cut in 0..26 {
+            prop_assert_eq!(Head::read(&written[..cut]), Err(Damaged));
+        }
+    }
+
     /// Few different bytes, so that the middle of an item often looks like another.
     #[test]
     fn an_item_is_found_where_it_is(
         items in prop::collection::vec(prop::collection::vec(0u8..4, 0..6), 0..60),
         sought in prop::collection::vec(0u8..4, 0..6),
         long in 0usize..300,
-        shape in prop_oneof![Just(Shape::Bare), Just(Shape::Scored), Just(Shape::Valued)],
+        shape in prop_oneof![
+            Just(Shape::Bare),
+            Just(Shape::Scored),
+            Just(Shape::Valued),
+            Just(Shape::Field)
+        ],
     ) {
         let mut run = Vec::new();
         let mut push = |bytes: &[u8]| match shape {
+            Shape::Field => push_field(&mut run, bytes, &[2, 1, 1], Some(9)),
             Shape::Valued => push_valued(&mut run, bytes, &[2, 1, 1]),
             _ => push_item(&mut run, shape, bytes, 1.0),
         };
@@ -170,10 +239,13 @@ fn scores_are_read_as_redis_reads_them() {
 
 #[test]
 fn no_collection_is_taken_for_a_hash() {
-    for kind in [Kind::List, Kind::Set, Kind::SortedSet, Kind::Stream] {
+    for kind in [Kind::List, Kind::Set, Kind::SortedSet, Kind::Stream, Kind::Hash] {
         assert!(!crate::resp::hash::is_hash(kind.flags()), "{kind:?}");
     }
     for flags in [crate::resp::hash::EXPIRING, crate::resp::hash::FADING] {
         assert_eq!((Kind::of(flags), crate::resp::hash::is_hash(flags)), (None, true));
+    }
+    for flags in [HASH_EXPIRING, HASH_FADING] {
+        assert_eq!((Kind::of(flags), crate::resp::hash::is_hash(flags)), (Some(Kind::Hash), false));
     }
 }

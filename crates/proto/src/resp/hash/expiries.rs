@@ -1,5 +1,6 @@
 //! Expiries of fields: read, and composed for a new record.
 
+use super::super::collection::key_times;
 use super::{
     Damaged, EXPIRING_HEAD, EXPIRY, HEAD, Hash, INDEXED, INDEXED_EXPIRING, PLAIN, PLAIN_EXPIRING,
 };
@@ -25,14 +26,21 @@ pub(super) fn number(bytes: &[u8]) -> Result<usize, Damaged> {
 }
 
 /// The key's own expiry, which stands in a record with fields that expire (its first
-/// `EXPIRING_HEAD` bytes are enough). `None`: it is no such record; `Some(None)`: the key has none.
+/// `EXPIRING_HEAD` bytes are enough), and in the head of such a tree. `None`: it is none of these;
+/// `Some(None)`: the key has none.
 pub fn key_expiry(bytes: &[u8]) -> Option<Option<u64>> {
+    if let Some(times) = key_times(bytes) {
+        return (times.soonest != 0).then_some((times.key != 0).then_some(times.key));
+    }
     let at = word(bytes, HEAD).filter(|_| expires(bytes))?;
     Some((at != 0).then_some(at))
 }
 
-/// Has a field of this record expired? The first bytes of the record are enough.
+/// Has a field of this record, or of the tree with this head, expired? The first bytes are enough.
 pub fn is_due(bytes: &[u8], now: u64) -> bool {
+    if let Some(times) = key_times(bytes) {
+        return times.soonest != 0 && times.soonest <= now;
+    }
     expires(bytes) && word(bytes, HEAD + 8).is_some_and(|soonest| soonest <= now)
 }
 
