@@ -128,7 +128,12 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         drop(guard);
         return run(face, conn, args, now, out);
     }
+    conn.has_stripe = !matches!(guard, Guard::None);
     call(face, conn, found, args, now, out);
+    if conn.wants_stripe {
+        drop(guard);
+        return run(face, conn, args, now, out);
+    }
     if conn.begun.is_none() {
         if conn.blocked.is_some() {
             waiting::ended(face, conn);
@@ -303,7 +308,7 @@ fn lock<'a>(
     match (first, more) {
         // With more arguments it may run in steps; so that reads see all or nothing, it locks as
         // for several keys.
-        (Some(place), None) if command.has(flag::WRITE) && args.len() <= data::PART => {
+        (Some(place), None) if command.has(flag::WRITE) && is_short(command, args) => {
             locks.write(args.get(place), requester).map(Guard::One)
         }
         // A command that has waited is locked as before, and leaves the queue.
@@ -311,6 +316,7 @@ fn lock<'a>(
             if !command.has(flag::WRITE)
                 && !locks.is_busy()
                 && conn.ticket == 0
+                && !conn.wants_stripe
                 && command.categories & COLLECTIONS == 0
                 && command.id != Id::Dump =>
         {
@@ -325,6 +331,15 @@ fn lock<'a>(
             take(locks, &wanted, requester)
         }
     }
+}
+
+/// Is it a write of one key that ends in one step, or whose readers take its stripe?
+#[inline]
+fn is_short(command: &Command, args: &Args<'_>) -> bool {
+    if command.categories & category::HASH != 0 {
+        return data::is_one_step(args);
+    }
+    args.len() <= data::PART
 }
 
 fn take<'a>(
@@ -386,7 +401,10 @@ pub(crate) fn call(
     let Found { command, handler } = found;
     let shared = &*face.shared;
     let counter = &face.counters.commands[command.id as usize];
-    counter.calls.one();
+    // A command that begins again was counted.
+    if !std::mem::take(&mut conn.wants_stripe) {
+        counter.calls.one();
+    }
     conn.known.command.store(command.id as u16, std::sync::atomic::Ordering::Relaxed);
     conn.turns = conn.turns.wrapping_add(1);
     if !conn.in_exec {
@@ -405,6 +423,9 @@ pub(crate) fn call(
     let start = if weight > 0 { face.clock.micros() } else { 0 };
     let at = out.scratch().len();
     handler(&mut Ctx::new(face, conn, now, out), args);
+    if conn.wants_stripe {
+        return;
+    }
     if out.scratch().get(at) == Some(&b'-') {
         failed(face, command, &out.scratch()[at + 1..]);
     }

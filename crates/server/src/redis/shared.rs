@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use larder_proto::resp::{Decoder, hash};
+use larder_proto::resp::{Decoder, collection::HASH_FADING, hash};
 use larder_store::{Cause, Evicted, Hint, MAX_KEY, Namespace, Store};
 
 use rapidhash::v3::RapidSecrets;
@@ -226,7 +226,9 @@ impl Shared {
     /// Reports an entry that was evicted, or expired and swept.
     pub(crate) fn gone(&self, gone: &Evicted<'_>) {
         let (class, event) = match gone.cause {
-            Cause::Expired if gone.info.flags == hash::FADING => (Class::Hash, "hexpired"),
+            Cause::Expired if matches!(gone.info.flags, hash::FADING | HASH_FADING) => {
+                (Class::Hash, "hexpired")
+            }
             Cause::Expired => (Class::Expired, "expired"),
             _ => (Class::Evicted, "evicted"),
         };

@@ -124,6 +124,10 @@ pub(crate) struct Conn {
     pub(crate) in_exec: bool,
     /// A script calls the command.
     pub(crate) in_script: bool,
+    /// The current command holds the stripe of its key.
+    pub(crate) has_stripe: bool,
+    /// It read without, and must begin again with the stripe; nothing is answered.
+    pub(crate) wants_stripe: bool,
     /// The stripes of a transaction with scripts.
     pub(crate) exec_stripes: Option<Box<WantedStripes>>,
     /// The current command's ticket for stripes (see [`locks`](super::locks)); 0: it does not wait.
@@ -159,6 +163,8 @@ impl Conn {
             stays: false,
             in_exec: false,
             in_script: false,
+            has_stripe: false,
+            wants_stripe: false,
             exec_stripes: None,
             ticket: 0,
             blocked: None,

@@ -11,9 +11,15 @@ use crate::clock::Ms;
 /// the out-of-memory error.
 const ATTEMPTS: usize = 1000;
 
-/// Returns whether the entry holds a hash.
+/// Returns whether the entry holds a hash, small or large.
 #[inline]
 pub(super) fn is_hash(entry: &Entry<'_>) -> bool {
+    is_record(entry) || Kind::of(entry.flags()) == Some(Kind::Hash)
+}
+
+/// Returns whether the entry holds a small hash in one record.
+#[inline]
+pub(super) fn is_record(entry: &Entry<'_>) -> bool {
     hash::is_hash(entry.flags())
 }
 
@@ -29,7 +35,7 @@ pub(super) fn type_name(flags: u32) -> &'static str {
 /// Returns whether the entry holds a string.
 #[inline]
 pub(super) fn is_string(entry: &Entry<'_>) -> bool {
-    !is_hash(entry) && Kind::of(entry.flags()).is_none()
+    !is_record(entry) && Kind::of(entry.flags()).is_none()
 }
 
 impl Ctx<'_> {

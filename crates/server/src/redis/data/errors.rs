@@ -28,6 +28,10 @@ pub(super) enum Refused {
     Key,
     /// A part of the collection was evicted, and so the whole: the command starts again.
     Lost,
+    /// The command needs the stripe of its key, and starts again with it.
+    Unlocked,
+    /// The hash must be made ready in steps; then the command starts again.
+    Unready,
 }
 
 /// Most keys of a command that looks at all of them in one step.
@@ -68,6 +72,13 @@ impl Ctx<'_> {
 
     #[cold]
     fn refuse(&mut self, refused: Refused, args: &Args<'_>) {
+        if refused == Refused::Unready {
+            return self.begin_ready(args);
+        }
+        if refused == Refused::Unlocked {
+            self.conn.wants_stripe = true;
+            return;
+        }
         let mut reply = self.reply();
         match refused {
             Refused::Error(text) => reply.error(text),
@@ -75,7 +86,7 @@ impl Ctx<'_> {
                 let name = args.get(0).to_ascii_lowercase();
                 reply.error([b"ERR invalid expire time in '", &name[..], b"' command"].concat());
             }
-            Refused::Lost => reply.error(FULL),
+            Refused::Lost | Refused::Unlocked | Refused::Unready => reply.error(FULL),
             Refused::Key => reply.error(format!("ERR the key is longer than {MAX_KEY} bytes")),
         }
     }

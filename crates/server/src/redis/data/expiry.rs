@@ -1,12 +1,11 @@
 //! Expiry of keys.
 
-use larder_proto::resp::{Args, hash, number::parse_i64};
+use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{Entry, PutError};
 
 use super::super::ctx::{Class, Ctx};
-use super::access::is_hash;
 use super::errors::{NOT_INTEGER, Outcome, Refused, refused};
-use super::hash_record::{expire_key, key_expiry};
+use super::hash_record::{expire_key, has_field_expiry, key_expiry};
 use crate::clock::Ms;
 
 /// Condition for setting an expiry.
@@ -121,7 +120,7 @@ pub(super) fn touch(
     entry: &Entry<'static>,
     expires: Option<Ms>,
 ) -> Outcome<bool> {
-    if is_hash(entry) && entry.flags() != hash::FLAGS {
+    if has_field_expiry(entry) {
         return expire_key(ctx, key, entry, expires);
     }
     match ctx.store.touch_same(entry, expires, ctx.now) {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use larder_proto::resp::{
     Args,
-    hash::{Change, Expiry, Hash},
+    collection::Kind,
+    hash::{Change, Expiry},
     number::parse_i64,
 };
 use larder_store::Entry;
@@ -13,8 +14,9 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
+use super::collection::ITEMS;
 use super::errors::{NOT_INTEGER, Outcome, Refused};
-use super::hash_record::{Changed, change, read};
+use super::hash_record::{Changed, Found, View, change, read, some_of};
 use super::hashes::FIELDS;
 use super::joined::Whole;
 use super::parts::PART;
@@ -121,7 +123,7 @@ fn expire(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms) {
         let not_positive = "ERR Parameter `numFields` should be greater than 0";
         let at = fields(args, 3 + usize::from(only.is_some()), not_positive)?;
         let effect = Effect::ExpireAt(when, only.unwrap_or(Only::Always));
-        ctx.go(Expiring::new(at, effect), args);
+        ctx.go(Expiring::new(ctx.now, at, effect), args);
         Ok(())
     })();
     ctx.settle(outcome, args);
@@ -131,7 +133,8 @@ fn expire(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms) {
 pub(super) fn hpersist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
         ctx.look_hash(args.get(1))?;
-        ctx.go(Expiring::new(fields(args, 2, NOT_POSITIVE)?, Effect::Persist), args);
+        let at = fields(args, 2, NOT_POSITIVE)?;
+        ctx.go(Expiring::new(ctx.now, at, Effect::Persist), args);
         Ok(())
     })();
     ctx.settle(outcome, args);
@@ -139,6 +142,7 @@ pub(super) fn hpersist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// A change of expiries in progress.
 struct Expiring {
+    now: Ms,
     /// The next field.
     at: usize,
     effect: Effect,
@@ -148,31 +152,35 @@ struct Expiring {
 }
 
 impl Expiring {
-    fn new(at: usize, effect: Effect) -> Self {
-        Self { at, effect, results: Vec::new(), is_gone: false }
+    fn new(now: Ms, at: usize, effect: Effect) -> Self {
+        Self { now, at, effect, results: Vec::new(), is_gone: false }
     }
 
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
+        ctx.now = self.now;
         // The first part of a large hash may take all of the step's time.
         ctx.is_over();
         while self.at < args.len() {
-            let fields: Vec<&[u8]> = args.from(self.at).take(PART).collect();
             let (results, changed) = ctx.retry(|ctx| {
-                let Some(old) = ctx.look_hash(key)? else {
+                let found = ctx.look_hash(key)?;
+                let some = some_of(args, self.at, found.as_ref(), 1, PART);
+                let fields: Vec<&[u8]> = args.from(self.at).take(some).collect();
+                let Some(old) = found else {
                     return Ok(Some((vec![MISSING as i8; fields.len()], Changed::default())));
                 };
-                let record = Whole::of(&old);
-                let (results, changes) = self.judge(&read(&record)?, &fields, ctx.now)?;
+                let record = old.whole();
+                let (results, changes) =
+                    self.judge(&old.view(record.as_deref())?, &fields, ctx.now)?;
                 drop(record);
                 if changes.is_empty() {
                     return Ok(Some((results, Changed::default())));
                 }
-                Ok(change(ctx, key, Some(&old), &changes)?.map(|changed| (results, changed)))
+                Ok(change(ctx, key, Some(old), &changes)?.map(|changed| (results, changed)))
             })?;
+            self.at += results.len();
             self.results.extend(results);
             self.is_gone |= changed.is_gone;
-            self.at += PART;
             if self.at < args.len() && ctx.is_over() {
                 return Ok(Progress::Again);
             }
@@ -187,7 +195,7 @@ impl Expiring {
     /// The result for each field, and the changes.
     fn judge<'f>(
         &self,
-        hash: &Hash<'_>,
+        hash: &View<'_, '_>,
         fields: &[&'f [u8]],
         now: Ms,
     ) -> Outcome<(Vec<i8>, Vec<Change<'f>>)> {
@@ -197,7 +205,7 @@ impl Expiring {
         for field in fields {
             let known = match changed.get(field) {
                 Some(known) => *known,
-                None => hash.get_expiring(field)?.map(|(_, expiry)| expiry),
+                None => hash.expiry(field)?,
             };
             let result = match (known, self.effect) {
                 (None, _) => MISSING,
@@ -251,29 +259,39 @@ impl Job for Expiring {
 
 /// HTTL key FIELDS numfields field [field ...]
 pub(super) fn httl(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    answer(ctx, args, 1000, ctx.now);
+    answer(ctx, args, httl, 1000, ctx.now);
 }
 
 /// HPTTL key FIELDS numfields field [field ...]
 pub(super) fn hpttl(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    answer(ctx, args, 1, ctx.now);
+    answer(ctx, args, hpttl, 1, ctx.now);
 }
 
 /// HEXPIRETIME key FIELDS numfields field [field ...]
 pub(super) fn hexpiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    answer(ctx, args, 1000, 0);
+    answer(ctx, args, hexpiretime, 1000, 0);
 }
 
 /// HPEXPIRETIME key FIELDS numfields field [field ...]
 pub(super) fn hpexpiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    answer(ctx, args, 1, 0);
+    answer(ctx, args, hpexpiretime, 1, 0);
 }
 
-fn answer(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: Ms, base: Ms) {
+fn answer(ctx: &mut Ctx<'_>, args: &Args<'_>, again: super::Run, unit: Ms, base: Ms) {
     let outcome = (|| {
-        let entry = ctx.read_hash(args.get(1))?;
+        let found = ctx.read_hash(args.get(1))?;
         let at = fields(args, 2, NOT_POSITIVE)?;
         let from = ctx.out.scratch().len();
+        let entry = match found {
+            Some(Found::Tree(_)) => {
+                ctx.need_stripe()?;
+                ctx.reply().array(args.len() - at);
+                ctx.steps_from(args, again, from, (at, unit, base), tree_times);
+                return Ok(());
+            }
+            Some(Found::Record(entry)) => Some(entry),
+            None => None,
+        };
         ctx.reply().array(args.len() - at);
         ctx.go(Times { entry, from, at, unit, base }, args);
         Ok(())
@@ -281,7 +299,32 @@ fn answer(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: Ms, base: Ms) {
     ctx.settle(outcome, args);
 }
 
-/// An HTTL in progress over a pinned hash, which does not change.
+/// The answer for a field with this expiry; None: it is not there.
+fn time_of(known: Option<Option<Ms>>, unit: Ms, base: Ms) -> i64 {
+    match known {
+        None => MISSING,
+        Some(None) => WITHOUT,
+        // Seconds are rounded up.
+        Some(Some(time)) => time.saturating_sub(base).div_ceil(unit) as i64,
+    }
+}
+
+/// Answers some of the fields of a tree.
+fn tree_times(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    (at, unit, base): &mut (usize, Ms, Ms),
+) -> Outcome<bool> {
+    let tree = ctx.open(args.get(1), Kind::Hash)?.ok_or(Refused::Lost)?;
+    for field in args.from(*at).take(ITEMS) {
+        let known = tree.field(field, |item| item.map(|item| item.expires))?;
+        ctx.reply().integer(time_of(known, *unit, *base));
+    }
+    *at += ITEMS;
+    Ok(*at >= args.len())
+}
+
+/// An HTTL in progress over a pinned record, which does not change.
 struct Times {
     entry: Option<Entry<'static>>,
     /// Start of the answer, to remove it if the hash turns out damaged.
@@ -299,15 +342,8 @@ impl Times {
         while self.at < args.len() {
             for field in args.from(self.at).take(FIELDS) {
                 let known = found.map(|hash| hash.get_expiring(field)).transpose()?.flatten();
-                let answer = match known {
-                    None => MISSING,
-                    Some((_, None)) => WITHOUT,
-                    // Seconds are rounded up.
-                    Some((_, Some(time))) => {
-                        time.saturating_sub(self.base).div_ceil(self.unit) as i64
-                    }
-                };
-                ctx.reply().integer(answer);
+                let known = known.map(|(_, time)| time);
+                ctx.reply().integer(time_of(known, self.unit, self.base));
             }
             self.at += FIELDS;
             if ctx.overflows() {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use larder_proto::resp::{
     Args,
-    hash::{Change, Expiry, Hash},
+    hash::{Change, Expiry},
 };
 
 use super::super::{
@@ -13,9 +13,9 @@ use super::super::{
 };
 use super::errors::Outcome;
 use super::hash_expiry::{NOT_POSITIVE, fields, time};
-use super::hash_record::{change, read};
+use super::hash_record::{View, change, some_of};
 use super::hashes::answer_or_null;
-use super::joined::Whole;
+use crate::clock::Ms;
 
 /// Fields whose values are answered and changed at once: the answer is composed again if another
 /// write comes first.
@@ -61,12 +61,13 @@ pub(super) fn hgetex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn begin(ctx: &mut Ctx<'_>, args: &Args<'_>, at: usize, effect: Effect) {
     let from = ctx.out.scratch().len();
     ctx.reply().array(args.len() - at);
-    ctx.go(Getting { at, effect, from, ..Getting::default() }, args);
+    ctx.go(Getting { now: ctx.now, at, effect, from, ..Getting::default() }, args);
 }
 
 /// Such a command in progress.
 #[derive(Default)]
 struct Getting {
+    now: Ms,
     /// The next field.
     at: usize,
     effect: Effect,
@@ -86,25 +87,29 @@ impl Default for Effect {
 impl Getting {
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
+        ctx.now = self.now;
         // The first part of a large hash may take all of the step's time.
         ctx.is_over();
         while self.at < args.len() {
-            let fields: Vec<&[u8]> = args.from(self.at).take(AT_ONCE).collect();
             let from = ctx.out.scratch().len();
+            let mut some = 0;
             let changed = ctx.retry(|ctx| {
                 ctx.out.scratch().truncate(from);
-                let Some(old) = ctx.look_hash(key)? else {
+                let found = ctx.look_hash(key)?;
+                some = some_of(args, self.at, found.as_ref(), 1, AT_ONCE);
+                let fields: Vec<&[u8]> = args.from(self.at).take(some).collect();
+                let Some(old) = found else {
                     fields.iter().for_each(|_| ctx.reply().null());
                     return Ok(Some(None));
                 };
-                let record = Whole::of(&old);
-                let changes = self.take(ctx, &read(&record)?, &fields)?;
+                let record = old.whole();
+                let changes = self.take(ctx, &old.view(record.as_deref())?, &fields)?;
                 drop(record);
                 if changes.is_empty() {
                     return Ok(Some(None));
                 }
                 let removes = changes[0].value == Change::remove(b"").value;
-                let changed = change(ctx, key, Some(&old), &changes)?;
+                let changed = change(ctx, key, Some(old), &changes)?;
                 Ok(changed.map(|changed| Some((removes, changed.is_gone))))
             })?;
             if let Some((removes, is_gone)) = changed {
@@ -112,7 +117,7 @@ impl Getting {
                 self.updated |= !removes;
                 self.is_gone |= is_gone;
             }
-            self.at += AT_ONCE;
+            self.at += some;
             if self.at < args.len() && (ctx.overflows() || ctx.is_over()) {
                 return Ok(if ctx.conn.closing { Progress::Done } else { Progress::Again });
             }
@@ -125,16 +130,19 @@ impl Getting {
     fn take<'f>(
         &self,
         ctx: &mut Ctx<'_>,
-        hash: &Hash<'_>,
+        hash: &View<'_, '_>,
         fields: &[&'f [u8]],
     ) -> Outcome<Vec<Change<'f>>> {
         let mut changes = Vec::new();
         // A field may be named more than once.
         let mut removed: HashSet<&[u8]> = HashSet::new();
         for field in fields {
-            let known = hash.get_expiring(field)?.filter(|_| !removed.contains(field));
-            answer_or_null(ctx, known.map(|(value, _)| value));
-            let Some((_, expiry)) = known else { continue };
+            let known = hash.get_expiring(field, |known| {
+                let known = known.filter(|_| !removed.contains(field));
+                answer_or_null(ctx, known.map(|(value, _)| value));
+                known.map(|(_, expiry)| expiry)
+            })?;
+            let Some(expiry) = known else { continue };
             match self.effect {
                 Effect::Expire(Expiry::Keep) => {}
                 Effect::Expire(Expiry::Never) if expiry.is_none() => {}

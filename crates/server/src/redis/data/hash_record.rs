@@ -1,27 +1,42 @@
-//! Hashes in the store. A hash is one value (see [`larder_proto::resp::hash`]), so a write of one
-//! field rewrites all of it; docs/redis.md gives the cost. So the size of a hash is limited:
-//! writing it, or joining one that lies in several pieces, takes two milliseconds at most.
+//! Hashes in the store. A small hash is one value (see [`larder_proto::resp::hash`]), which a write
+//! of one field rewrites; a large one is a tree (`collection/hash.rs`). docs/redis.md gives the
+//! cost.
 //!
 //! Fields that have expired are removed by whoever looks the hash up next, so that no command sees
 //! one. (`due_fields.rs` looks up those that nobody asks for.) The entry of a hash whose fields all
 //! expire has the expiry of the last of them, so that no command sees an empty hash.
+//!
+//! A tree is changed by a command that holds the key's stripe alone. Commands that only read hold
+//! none: the parts of a tree do not change, so one of a few steps sees the hash as it was, or
+//! misses a part and starts again. One that needs more asks for the stripe
+//! ([`Refused::Unlocked`]).
 
-use larder_proto::resp::hash::{self, Change, Damaged, Hash, Merged};
+use larder_proto::resp::{
+    Args,
+    collection::{HASH_EXPIRING, HASH_FADING, Kind},
+    hash::{self, Change, Damaged, Hash, Merged},
+};
 use larder_store::{Entry, If, Namespace, Put, PutError};
 
 use super::super::{
     ctx::{Class, Ctx},
     shared::Shared,
 };
-use super::access::is_hash;
+use super::access::{is_hash, is_record};
+use super::collection::{Coll, is_outgrown, is_small, portion};
 use super::errors::{Outcome, Refused, WRONG_TYPE, refused};
 use super::joined::Whole;
+use super::parts::is_one_step;
 use crate::clock::Ms;
 
-/// Maximum of a hash in bytes and in fields.
-pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
-pub(super) const MOST_FIELDS: usize = 128 * 1024;
-pub(super) const TOO_LARGE: &str = "ERR a hash has at most 4 MiB and 131072 fields";
+/// Most bytes and fields of a record. Records of earlier versions may be as large, and the
+/// memcached face may write any.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+const MOST_FIELDS: usize = 128 * 1024;
+const TOO_LARGE: &str = "ERR a hash in one record has at most 4 MiB and 131072 fields";
+
+/// Runs of a tree from which expired fields are removed between two checks of the clock.
+pub(super) const RUNS: usize = 8;
 
 impl From<Damaged> for Refused {
     /// A value that does not parse is no hash (a memcached client may store any flags).
@@ -38,34 +53,162 @@ pub(super) fn read(record: &[u8]) -> Outcome<Hash<'_>> {
 
 /// The expiry of a key: the entry's, but of a hash that may go with its last field.
 pub(super) fn key_expiry(entry: &Entry<'_>) -> Option<Ms> {
-    if entry.flags() == hash::FLAGS || !is_hash(entry) {
+    if !has_field_expiry(entry) {
         return entry.expires();
     }
     hash::key_expiry(entry.head()).unwrap_or(entry.expires())
 }
 
-impl Ctx<'_> {
+/// Is it a hash with a field that expires?
+pub(super) fn has_field_expiry(entry: &Entry<'_>) -> bool {
+    matches!(entry.flags(), hash::EXPIRING | hash::FADING | HASH_EXPIRING | HASH_FADING)
+}
+
+/// A hash that was found.
+pub(super) enum Found<'k> {
+    /// A small one.
+    Record(Entry<'static>),
+    Tree(Box<Coll<'k>>),
+}
+
+/// A hash to read.
+pub(super) enum View<'v, 'k> {
+    Record(Hash<'v>),
+    Tree(&'v Coll<'k>),
+}
+
+impl<'k> Found<'k> {
+    /// The record, if it is one.
+    pub(super) fn whole(&self) -> Option<Whole<'_>> {
+        match self {
+            Found::Record(entry) => Some(Whole::of(entry)),
+            Found::Tree(_) => None,
+        }
+    }
+
+    /// The hash to read, with its record if it is one.
+    pub(super) fn view<'v>(&'v self, record: Option<&'v [u8]>) -> Outcome<View<'v, 'k>> {
+        match (self, record) {
+            (Found::Tree(coll), _) => Ok(View::Tree(coll)),
+            (Found::Record(_), Some(record)) => Ok(View::Record(read(record)?)),
+            (Found::Record(_), None) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    /// Version of its entry.
+    pub(super) fn version(&self) -> u64 {
+        match self {
+            Found::Record(entry) => entry.version(),
+            Found::Tree(coll) => coll.version(),
+        }
+    }
+}
+
+/// Number of arguments from a position on that one step processes, `each` for a field; of a record
+/// at most as many fields.
+pub(super) fn some_of(
+    args: &Args<'_>,
+    from: usize,
+    found: Option<&Found<'_>>,
+    each: usize,
+    most: usize,
+) -> usize {
+    if is_one_step(args) {
+        return args.len() - from;
+    }
+    let most = match found {
+        Some(Found::Tree(coll)) => coll.changes_in_a_step(),
+        _ => most,
+    };
+    portion(args, from, each * most).next_multiple_of(each)
+}
+
+impl View<'_, '_> {
+    /// Number of fields.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            View::Record(hash) => hash.len() as u64,
+            View::Tree(coll) => coll.len(),
+        }
+    }
+
+    /// Passes the value of a field, if it is there, to `f`.
+    #[inline]
+    pub(super) fn get<T>(&self, field: &[u8], f: impl FnOnce(Option<&[u8]>) -> T) -> Outcome<T> {
+        match self {
+            View::Record(hash) => Ok(f(hash.get(field)?)),
+            View::Tree(coll) => coll.field(field, |item| f(item.map(|item| item.value))),
+        }
+    }
+
+    /// Does it have this field?
+    pub(super) fn has(&self, field: &[u8]) -> Outcome<bool> {
+        self.get(field, |value| value.is_some())
+    }
+
+    /// The same with the field's expiry.
+    pub(super) fn get_expiring<T>(
+        &self,
+        field: &[u8],
+        f: impl FnOnce(Option<(&[u8], Option<Ms>)>) -> T,
+    ) -> Outcome<T> {
+        match self {
+            View::Record(hash) => Ok(f(hash.get_expiring(field)?)),
+            View::Tree(coll) => {
+                coll.field(field, |item| f(item.map(|item| (item.value, item.expires))))
+            }
+        }
+    }
+
+    /// The expiry of a field. None: it is not there.
+    pub(super) fn expiry(&self, field: &[u8]) -> Outcome<Option<Option<Ms>>> {
+        self.get_expiring(field, |found| found.map(|(_, expiry)| expiry))
+    }
+}
+
+impl<'a> Ctx<'a> {
     /// Looks a hash up for reading.
-    pub(super) fn read_hash(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
+    pub(super) fn read_hash<'k>(&mut self, key: &'k [u8]) -> Outcome<Option<Found<'k>>>
+    where
+        'a: 'k,
+    {
         let entry = self.read(key);
         self.only_hash(key, entry)
     }
 
     /// Looks a hash up for writing.
-    pub(super) fn look_hash(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
+    pub(super) fn look_hash<'k>(&mut self, key: &'k [u8]) -> Outcome<Option<Found<'k>>>
+    where
+        'a: 'k,
+    {
         let entry = self.look(key);
-        self.only_hash(key, entry)
+        let found = self.only_hash(key, entry)?;
+        if let Some(Found::Record(record)) = &found
+            && is_outgrown(record, hash::count(record.head()))
+        {
+            return Err(Refused::Unready);
+        }
+        Ok(found)
     }
 
     /// The entry, if it is a hash, without expired fields.
-    pub(super) fn only_hash(
+    pub(super) fn only_hash<'k>(
         &mut self,
-        key: &[u8],
+        key: &'k [u8],
         entry: Option<Entry<'static>>,
-    ) -> Outcome<Option<Entry<'static>>> {
+    ) -> Outcome<Option<Found<'k>>>
+    where
+        'a: 'k,
+    {
         let Some(entry) = entry else { return Ok(None) };
-        if !is_hash(&entry) {
-            return Err(WRONG_TYPE.into());
+        if !is_record(&entry) {
+            let is_due = hash::is_due(entry.head(), self.now);
+            let tree = self.coll(key, Some(entry), Kind::Hash)?;
+            if is_due {
+                self.need_stripe()?;
+                return Err(Refused::Unready);
+            }
+            return Ok(tree.map(|coll| Found::Tree(Box::new(coll))));
         }
         // The memcached face may have written it.
         if entry.len() > MOST_BYTES {
@@ -81,10 +224,17 @@ impl Ctx<'_> {
             // The command joins the pieces.
             self.face.turn_time.copied(entry.len());
         }
-        Ok(entry)
+        Ok(entry.map(Found::Record))
     }
 
-    /// Removes the expired fields of a hash and reports them; returns what is stored now.
+    /// Continues only if the command holds the stripe of its key.
+    pub(super) fn need_stripe(&self) -> Outcome {
+        let conn = &self.conn;
+        let has = conn.has_stripe || conn.in_exec || conn.in_script;
+        if has { Ok(()) } else { Err(Refused::Unlocked) }
+    }
+
+    /// Removes the expired fields of a record and reports them; returns what is stored now.
     #[cold]
     fn purge_fields(
         &mut self,
@@ -97,8 +247,8 @@ impl Ctx<'_> {
             let Some(entry) = found.take().or_else(|| ctx.look(key)) else {
                 return Ok(Some(None));
             };
-            if !is_hash(&entry) || entry.len() > MOST_BYTES {
-                return Err(WRONG_TYPE.into());
+            if !is_record(&entry) || entry.len() > MOST_BYTES {
+                return Err(if is_hash(&entry) { Refused::Unready } else { WRONG_TYPE.into() });
             }
             if !hash::is_due(entry.head(), ctx.now) {
                 return Ok(Some(Some(entry)));
@@ -117,7 +267,7 @@ impl Ctx<'_> {
     }
 }
 
-/// Removes the expired fields of a hash. Returns whether none are left, and the key is deleted;
+/// Removes the expired fields of a record. Returns whether none are left, and the key is deleted;
 /// `None`: another write came first.
 fn purge(
     shared: &Shared,
@@ -143,20 +293,39 @@ fn purge(
 /// Removes the expired fields of a hash that nobody looks at, and reports them.
 pub(in super::super) fn sweep_fields(shared: &Shared, ns: Namespace, key: &[u8], now: Ms) {
     let Some(entry) = shared.store.peek(ns, key, now) else { return };
-    if !is_hash(&entry) || entry.len() > MOST_BYTES {
+    if !is_hash(&entry) || !hash::is_due(entry.head(), now) {
         return;
     }
-    if !hash::is_due(entry.head(), now) {
-        return;
-    }
-    // If another write came first, or there is no room, whoever looks at it next does this.
-    if let Ok(Some(is_gone)) = purge(shared, ns, key, &entry, now) {
+    let purged = match is_record(&entry) {
+        // If another write came first, or there is no room, whoever looks at it next does this.
+        true if entry.len() > MOST_BYTES => return,
+        true => purge(shared, ns, key, &entry, now),
+        false => sweep_tree(shared, ns, key, now),
+    };
+    if let Ok(Some(is_gone)) = purged {
         shared.watched.wrote(ns, key);
         shared.removed(ns, key, Class::Hash, "hexpired");
         if is_gone {
             shared.removed(ns, key, Class::Generic, "del");
         }
     }
+}
+
+/// Removes some of a tree's expired fields. The commit notes it again if others are due.
+fn sweep_tree(shared: &Shared, ns: Namespace, key: &[u8], now: Ms) -> Outcome<Option<bool>> {
+    let Some(_stripe) = shared.locks.try_write(key) else {
+        shared.due_fields.add(ns, key, now + 1);
+        return Ok(None);
+    };
+    let Some(entry) = shared.store.peek(ns, key, now) else { return Ok(None) };
+    let mut tree = Coll::of(shared, (ns, key), Kind::Hash, entry, now)?;
+    let purged = tree.purge(now, RUNS)?;
+    let is_gone = tree.len() == 0;
+    if tree.commit_quietly()?.is_none() || purged == 0 {
+        return Ok(None);
+    }
+    shared.due_fields.count(purged);
+    Ok(Some(is_gone))
 }
 
 /// Result of a change of fields.
@@ -174,26 +343,65 @@ pub(super) struct Changed {
 pub(super) fn change(
     ctx: &mut Ctx<'_>,
     key: &[u8],
-    old: Option<&Entry<'static>>,
+    old: Option<Found<'_>>,
     changes: &[Change<'_>],
 ) -> Outcome<Option<Changed>> {
-    let record = old.map(Whole::of);
+    let old = match old {
+        Some(Found::Tree(coll)) => return change_tree(ctx, *coll, changes),
+        Some(Found::Record(entry)) => Some(entry),
+        None => None,
+    };
+    let record = old.as_ref().map(Whole::of);
     let there = record.as_deref().map(read).transpose()?;
-    let expires = old.and_then(key_expiry);
+    let expires = old.as_ref().and_then(key_expiry);
     let merged = hash::merge(there.as_ref(), changes, expires)?;
     let (added, removed) = (merged.added(), merged.removed());
     let mut changed = Changed { added, removed, is_gone: merged.count() == 0, version: 0 };
     if changed.is_gone {
-        return Ok(old.is_none_or(|old| ctx.store.delete_same(old, ctx.now)).then_some(changed));
+        let done = old.as_ref().is_none_or(|old| ctx.store.delete_same(old, ctx.now));
+        return Ok(done.then_some(changed));
     }
     let removes = |change: &Change<'_>| change.value == hash::Value::Remove;
     if added + removed == 0 && changes.iter().all(removes) {
         return Ok(Some(changed)); // Unchanged: no write to report.
     }
     ctx.face.turn_time.copied(merged.size() as u64);
-    let version = put(ctx.shared, (ctx.ns, key), old, &merged, expires, ctx.now)?;
-    changed.version = version.unwrap_or_default();
-    Ok(version.map(|_| changed))
+    if is_small(merged.count() as u64, merged.size() as u64) {
+        let version = put(ctx.shared, (ctx.ns, key), old.as_ref(), &merged, expires, ctx.now)?;
+        changed.version = version.unwrap_or_default();
+        return Ok(version.map(|_| changed));
+    }
+    // It becomes a tree.
+    let mut coll = ctx.new_coll(key, Kind::Hash, old.clone());
+    if let Some(there) = &there {
+        coll.take_record(there)?;
+    }
+    drop(merged);
+    change_tree(ctx, coll, changes)
+}
+
+fn change_tree(
+    ctx: &mut Ctx<'_>,
+    mut coll: Coll<'_>,
+    changes: &[Change<'_>],
+) -> Outcome<Option<Changed>> {
+    let (mut changed, mut is_changed) = (Changed::default(), false);
+    for change in changes {
+        let effect = coll.change_field(change)?;
+        changed.added += effect.added;
+        changed.removed += effect.removed;
+        is_changed |= effect.changed;
+    }
+    changed.is_gone = coll.len() == 0;
+    if !is_changed {
+        return Ok(Some(changed));
+    }
+    let key = coll.key();
+    if coll.commit(ctx)?.is_none() {
+        return Ok(None);
+    }
+    changed.version = ctx.look(key).map_or(0, |entry| entry.version());
+    Ok(Some(changed))
 }
 
 /// Changes the expiry of a key with fields that expire. False: another write came first.
@@ -203,27 +411,21 @@ pub(super) fn expire_key(
     old: &Entry<'static>,
     expires: Option<Ms>,
 ) -> Outcome<bool> {
+    if !is_record(old) {
+        let Some(mut tree) = ctx.coll(key, Some(old.clone()), Kind::Hash)? else {
+            return Ok(false);
+        };
+        tree.expire(expires);
+        return Ok(tree.commit(ctx)?.is_some());
+    }
     let record = Whole::of(old);
     let merged = hash::merge(Some(&read(&record)?), &[], expires)?;
     ctx.face.turn_time.copied(merged.size() as u64);
     Ok(put(ctx.shared, (ctx.ns, key), Some(old), &merged, expires, ctx.now)?.is_some())
 }
 
-/// Stores a record in place of another value. None: another write came first.
-pub(super) fn put_record(
-    ctx: &mut Ctx<'_>,
-    key: &[u8],
-    old: Option<&Entry<'static>>,
-    record: &[u8],
-    expires: Option<Ms>,
-) -> Outcome<Option<()>> {
-    let merged = hash::merge(Some(&read(record)?), &[], expires)?;
-    ctx.face.turn_time.copied(merged.size() as u64);
-    Ok(put(ctx.shared, (ctx.ns, key), old, &merged, expires, ctx.now)?.map(drop))
-}
-
 /// Writes a hash in place of the one that was read; returns its version.
-fn put(
+pub(super) fn put(
     shared: &Shared,
     (ns, key): (Namespace, &[u8]),
     old: Option<&Entry<'static>>,

@@ -4,18 +4,19 @@ use std::collections::BinaryHeap;
 
 use larder_proto::resp::{
     Args, Version,
+    collection::{Items, Kind, Shape},
     hash::{Hash, Iter, Pair},
     number::{Text, parse_cursor, parse_i64},
 };
 use larder_store::Entry;
-use rapidhash::v3::rapidhash_v3;
 
 use super::super::{
     ctx::Ctx,
     job::{Job, Progress},
 };
-use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::hash_record::read;
+use super::collection::{At, BYTES, Coll, ITEMS, Tree, mark};
+use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
+use super::hash_record::{Found, View, read};
 use super::hashes::{FIELDS, show};
 use super::joined::Whole;
 use super::object::is_packed;
@@ -28,11 +29,13 @@ const MOST_DRAWS: u64 = 16 * 1024;
 const DRAWN_BYTES: u64 = 16 << 20;
 /// Bytes answered between two checks of the clock.
 const AT_ONCE: usize = 64 * 1024;
-/// Maximum of steps in a walk. A step of HSCAN reads the whole hash, so it shows at least this
-/// fraction of it.
+/// Maximum of steps in a walk over a record. A step of HSCAN reads all of it, so it shows at least
+/// this fraction.
 const STEPS: usize = 128;
 /// Maximum of fields that a step of HSCAN shows, whatever COUNT says.
 const MOST: usize = 4 * 1024;
+/// Maximum of bytes that it shows of a tree, but for one field.
+const MOST_BYTES: usize = 1024 * 1024;
 
 /// Steps of comparisons with a pattern after which a step of HSCAN shows no more fields
 /// ([`Pattern::matches_counted`](larder_proto::resp::glob::Pattern::matches_counted)).
@@ -43,13 +46,13 @@ type Marked<'a> = (u64, Pair<'a>);
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn hscan(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = hscan_step(ctx, args);
+    let outcome = ctx.retry(|ctx| hscan_step(ctx, args).map(Some));
     ctx.settle(outcome, args);
 }
 
 fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.get(2)).ok_or(BAD_CURSOR)?;
-    let Some(entry) = ctx.read_hash(args.get(1))? else {
+    let Some(found) = ctx.read_hash(args.get(1))? else {
         let mut reply = ctx.reply();
         reply.array(2);
         reply.bulk(b"0");
@@ -57,12 +60,15 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         return Ok(());
     };
     let options = Options::parse(args, 3, false)?;
-    let record = Whole::of(&entry);
-    let hash = read(&record)?;
+    let record = found.whole();
+    let hash = match found.view(record.as_deref())? {
+        View::Record(hash) => hash,
+        View::Tree(tree) => return scan_tree(ctx, tree, cursor, &options),
+    };
     let (fields, mut next) = if hash.len() <= MOST && is_packed(ctx, &hash) {
         (hash.pairs()?.into_iter().map(|pair| (0, pair)).collect(), 0)
     } else {
-        window(&hash, cursor, options.count)?
+        window(&hash, cursor, options.count, |field| mark(ctx.shared, field))?
     };
     let (mut pairs, mut steps, mut last) = (Vec::new(), 0, 0);
     for (mark, pair) in fields {
@@ -76,6 +82,11 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             pairs.push(pair);
         }
     }
+    shown(ctx, next, pairs.into_iter());
+    Ok(())
+}
+
+fn shown<'p>(ctx: &mut Ctx<'_>, next: u64, pairs: impl ExactSizeIterator<Item = Pair<'p>>) {
     let mut reply = ctx.reply();
     reply.array(2);
     reply.bulk(Text::default().u64(next));
@@ -84,12 +95,31 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         reply.bulk(field);
         reply.bulk(value);
     }
+}
+
+/// A step of a walk over a tree. It goes on in the order of records: the hash may become one.
+fn scan_tree(ctx: &mut Ctx<'_>, tree: &Coll<'_>, cursor: u64, options: &Options<'_>) -> Outcome {
+    let (mut pairs, mut steps, mut bytes) = (Vec::new(), 0, 0);
+    let next = tree.walk(cursor, options.count.min(MOST), &mut |item| {
+        // A pattern that takes long ends the walk early; its fields are shown unseen.
+        if steps > COMPARED || options.matches_counted(item.bytes, &mut steps) {
+            pairs.push((item.bytes.to_vec(), item.value.to_vec()));
+            bytes += item.bytes.len() + item.value.len();
+        }
+        bytes < MOST_BYTES && steps <= COMPARED
+    })?;
+    shown(ctx, next, pairs.iter().map(|(field, value)| (&field[..], &value[..])));
     Ok(())
 }
 
 /// The fields that follow `cursor` in the order of their hash values, and the next cursor. The
 /// order by hash value shows every field that exists throughout, whatever other fields come and go.
-fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Marked<'a>>, u64)> {
+fn window<'a>(
+    hash: &Hash<'a>,
+    cursor: u64,
+    count: usize,
+    mark: impl Fn(&[u8]) -> u64,
+) -> Outcome<(Vec<Marked<'a>>, u64)> {
     let count = count.min(MOST).max(hash.len() / STEPS);
     // The smallest marks and one more: a list of all takes longer to allocate than to fill.
     let mut smallest: BinaryHeap<(u64, usize)> = BinaryHeap::with_capacity(count + 2);
@@ -98,7 +128,7 @@ fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Marked
         let (at, _) = fields.place();
         let Some(pair) = fields.next() else { break };
         // Half of the range, for clients with signed integers; 0 is the start.
-        let mark = (rapidhash_v3(pair?.0) >> 1).max(1);
+        let mark = mark(pair?.0);
         let is_small = smallest.len() <= count || smallest.peek().is_some_and(|(m, _)| mark < *m);
         if mark >= cursor && is_small {
             smallest.push((mark, at));
@@ -128,7 +158,13 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() == 2 {
         return show(ctx, args, |ctx, found| {
             match found {
-                Some(hash) => ctx.reply().bulk(hash.nth(pick(hash.len()))?.0),
+                Some(View::Record(hash)) => {
+                    ctx.reply().bulk(hash.nth(pick(hash.len()))?.0);
+                }
+                Some(View::Tree(tree)) => match tree.any()? {
+                    Some((field, _)) => ctx.reply().bulk(&field),
+                    None => ctx.reply().null(),
+                },
                 None => ctx.reply().null(),
             }
             Ok(())
@@ -136,20 +172,77 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     let outcome = (|| {
         let (count, values) = draws(args)?;
-        let Some(entry) = ctx.read_hash(args.get(1))? else {
-            ctx.reply().array(0);
-            return Ok(());
-        };
         let left = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        let too_much = |size: u64| count < 0 && count.unsigned_abs() * size > DRAWN_BYTES;
+        let draws = Draws { values, repeats: count < 0, left, checked: false, place: None };
+        let entry = match ctx.read_hash(args.get(1))? {
+            None => {
+                ctx.reply().array(0);
+                return Ok(());
+            }
+            Some(Found::Tree(tree)) => {
+                ctx.need_stripe()?;
+                if too_much(tree.head.bytes / tree.len()) {
+                    return Err("ERR value is out of range".into());
+                }
+                let left = if count < 0 { left } else { left.min(tree.len() as usize) };
+                let draws = Draws { left, ..draws };
+                let from = ctx.out.scratch().len();
+                draws.head(ctx);
+                ctx.steps_from(args, hrandfield, from, (draws, 0), draw_of_tree);
+                return Ok(());
+            }
+            Some(Found::Record(entry)) => entry,
+        };
         let fields = read(&Whole::of(&entry))?.len() as u64;
-        if count < 0 && count.unsigned_abs() * (entry.len() / fields) > DRAWN_BYTES {
+        if too_much(entry.len() / fields) {
             return Err("ERR value is out of range".into());
         }
-        let draws = Draws { values, repeats: count < 0, left, checked: false, place: None };
         ctx.go(Hrandfield { entry, draws }, args);
         Ok(())
     })();
     ctx.settle(outcome, args);
+}
+
+/// Draws some fields of a tree; `at`: the next position, if each is drawn once at most.
+fn draw_of_tree(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    (draws, at): &mut (Draws, u64),
+) -> Outcome<bool> {
+    // It was there when the number of fields was answered.
+    let tree = ctx.open(args.get(1), Kind::Hash)?.ok_or(Refused::Lost)?;
+    let mut bytes = 0;
+    if draws.repeats {
+        let some = draws.left.min(ITEMS);
+        for _ in 0..some {
+            let position = pick(tree.len() as usize) as u64;
+            tree.nth(position, |item| {
+                bytes += item.bytes.len() + item.value.len();
+                draws.answer(ctx, (item.bytes, item.value));
+            })?
+            .ok_or(Refused::Lost)?;
+            draws.left -= 1;
+            if bytes > BYTES {
+                break;
+            }
+        }
+        return Ok(draws.left == 0);
+    }
+    if draws.left == 0 {
+        return Ok(true);
+    }
+    let found = tree.locate(Tree::Main, At::Position(*at))?;
+    // Each is taken with the probability that yields the wanted number (Knuth's algorithm S).
+    for item in Items::new(Shape::Field, &found.run.whole()) {
+        let item = item?;
+        if pick((tree.len() - *at) as usize) < draws.left {
+            draws.left -= 1;
+            draws.answer(ctx, (item.bytes, item.value));
+        }
+        *at += 1;
+    }
+    Ok(draws.left == 0 || *at >= tree.len())
 }
 
 /// Parses the number of fields, and whether values are wanted.
@@ -172,7 +265,7 @@ fn draws(args: &Args<'_>) -> Outcome<(i64, bool)> {
     Ok((count, values))
 }
 
-/// An HRANDFIELD in progress over a pinned hash, which does not change.
+/// An HRANDFIELD in progress over a pinned record, which does not change.
 struct Hrandfield {
     entry: Entry<'static>,
     draws: Draws,
@@ -225,10 +318,14 @@ impl Draws {
             if !self.repeats {
                 self.left = self.left.min(hash.len());
             }
-            let flat = self.values && ctx.version == Version::V2;
-            ctx.reply().array(if flat { self.left * 2 } else { self.left });
+            self.head(ctx);
         }
         Ok(())
+    }
+
+    fn head(&self, ctx: &mut Ctx<'_>) {
+        let flat = self.values && ctx.version == Version::V2;
+        ctx.reply().array(if flat { self.left * 2 } else { self.left });
     }
 
     /// Each remaining field is taken with the probability that yields the wanted number (Knuth's

@@ -14,8 +14,7 @@ use super::super::{
 };
 use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, Refused, refused};
 use super::hash_expiry::time;
-use super::hash_record::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
-use super::joined::Whole;
+use super::hash_record::{change, some_of};
 use super::parts::PART;
 use crate::clock::Ms;
 
@@ -40,7 +39,7 @@ fn set_all(ctx: &mut Ctx<'_>, args: &Args<'_>, arity: &'static str, end: fn(&mut
     if args.len() % 2 == 1 {
         return ctx.reply().error(arity);
     }
-    ctx.go(SetAll::new(2, Expiry::Never, end), args);
+    ctx.go(SetAll::new(ctx.now, 2, Expiry::Never, end), args);
 }
 
 /// HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT
@@ -108,12 +107,14 @@ fn set_options(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<SetAll, Unfit> {
     if number * 2 != args.len() - first {
         return Err(ARITY.into());
     }
-    let set = SetAll::new(first, expiry.unwrap_or(Expiry::Never), |ctx, _| ctx.reply().integer(1));
+    let expiry = expiry.unwrap_or(Expiry::Never);
+    let set = SetAll::new(ctx.now, first, expiry, |ctx, _| ctx.reply().integer(1));
     Ok(SetAll { condition, ..set })
 }
 
 /// An HSET in progress. It holds its key, so that no client of this face sees a part of it.
 struct SetAll {
+    now: Ms,
     /// The first field.
     first: usize,
     /// The next field.
@@ -132,16 +133,14 @@ struct SetAll {
     written: Option<u64>,
     /// Number of restarts.
     overtaken: usize,
-    /// If the hash may exceed the limit of fields: the next field to look up, and the number of
-    /// missing ones so far.
-    checks: Option<(usize, usize)>,
     /// Composes the answer; its argument is the number of new fields.
     end: fn(&mut Ctx<'_>, usize),
 }
 
 impl SetAll {
-    fn new(first: usize, expiry: Expiry, end: fn(&mut Ctx<'_>, usize)) -> Self {
+    fn new(now: Ms, first: usize, expiry: Expiry, end: fn(&mut Ctx<'_>, usize)) -> Self {
         SetAll {
+            now,
             first,
             at: first,
             expiry,
@@ -151,7 +150,6 @@ impl SetAll {
             added: 0,
             written: None,
             overtaken: 0,
-            checks: None,
             end,
         }
     }
@@ -166,11 +164,9 @@ impl SetAll {
 
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
+        ctx.now = self.now;
         // The first part of a large hash may take all of the step's time.
         ctx.is_over();
-        if self.at == self.first && args.len() > PART {
-            self.may_fit(ctx, args)?;
-        }
         if self.condition.is_some() {
             match self.allows(ctx, args)? {
                 None => return Ok(Progress::Again),
@@ -181,22 +177,20 @@ impl SetAll {
                 }
             }
         }
-        if self.checks.is_some() && !self.count_new(ctx, args)? {
-            return Ok(Progress::Again);
-        }
         while self.at < args.len() {
-            let to = args.len().min(self.at + PART);
-            let changes: Vec<Change<'_>> = (self.at..to)
-                .step_by(2)
-                .map(|at| self.change(args.get(at), args.get(at + 1), ctx.now))
-                .collect();
+            let mut to = args.len();
             let changed = ctx.retry(|ctx| {
                 let old = ctx.look_hash(key)?;
-                let version = old.as_ref().map(|entry| entry.version());
+                let version = old.as_ref().map(|old| old.version());
                 if self.written.is_some() && version != self.written {
                     return Ok(Some(None));
                 }
-                Ok(change(ctx, key, old.as_ref(), &changes)?.map(Some))
+                to = self.at + some_of(args, self.at, old.as_ref(), 2, PART / 2);
+                let changes: Vec<Change<'_>> = (self.at..to)
+                    .step_by(2)
+                    .map(|at| self.change(args.get(at), args.get(at + 1), ctx.now))
+                    .collect();
+                Ok(change(ctx, key, old, &changes)?.map(Some))
             })?;
             let Some(changed) = changed else {
                 // The hash was evicted or replaced meanwhile: a part of the fields must not pass
@@ -231,11 +225,11 @@ impl SetAll {
     /// Does the condition hold? None: fields remain to be looked up.
     fn allows(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Option<bool>> {
         let wanted = self.condition == Some(true);
-        let old = ctx.look_hash(args.get(1))?;
-        let Some(record) = old.as_ref().map(Whole::of) else { return Ok(Some(!wanted)) };
-        let hash = read(&record)?;
+        let Some(old) = ctx.look_hash(args.get(1))? else { return Ok(Some(!wanted)) };
+        let record = old.whole();
+        let hash = old.view(record.as_deref())?;
         while self.looked < args.len() {
-            if hash.get(args.get(self.looked))?.is_some() != wanted {
+            if hash.has(args.get(self.looked))? != wanted {
                 return Ok(Some(false));
             }
             self.looked += 2;
@@ -244,43 +238,6 @@ impl SetAll {
             }
         }
         Ok(Some(true))
-    }
-
-    /// Refuses a hash that would become too large: a part of the fields must not be stored.
-    fn may_fit(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
-        if self.checks.is_some() {
-            return Ok(());
-        }
-        let old = ctx.look_hash(args.get(1))?;
-        let record = old.as_ref().map(Whole::of);
-        let there = record.as_deref().map(read).transpose()?.map_or(0, |hash| hash.len());
-        let size = old.as_ref().map_or(0, |entry| entry.len());
-        let words: usize = args.from(self.first).map(|word| word.len() + 4).sum();
-        let fields = (args.len() - self.first) / 2;
-        if size + words as u64 > MOST_BYTES || fields > MOST_FIELDS {
-            return Err(TOO_LARGE.into());
-        }
-        self.checks = (there + fields > MOST_FIELDS).then_some((self.first, 0));
-        Ok(())
-    }
-
-    /// Counts the missing fields. False: fields remain to be looked up.
-    fn count_new(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
-        let old = ctx.look_hash(args.get(1))?;
-        let record = old.as_ref().map(Whole::of);
-        let there = record.as_deref().map(read).transpose()?;
-        while let Some((at, fresh)) = self.checks.filter(|(at, _)| *at < args.len()) {
-            let is_new = there.map(|hash| hash.get(args.get(at))).transpose()?.flatten().is_none();
-            self.checks = Some((at + 2, fresh + usize::from(is_new)));
-            if at % 64 < 2 && ctx.is_over() {
-                return Ok(false);
-            }
-        }
-        let fresh = self.checks.take().map_or(0, |(_, fresh)| fresh);
-        if there.map_or(0, |hash| hash.len()) + fresh > MOST_FIELDS {
-            return Err(TOO_LARGE.into());
-        }
-        Ok(true)
     }
 }
 
@@ -301,14 +258,13 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let (key, field) = (args.get(1), args.get(2));
     let outcome = ctx.retry(|ctx| {
         let old = ctx.look_hash(key)?;
-        let record = old.as_ref().map(Whole::of);
-        if let Some(record) = &record
-            && read(record)?.get(field)?.is_some()
-        {
-            return Ok(Some(false));
+        if let Some(old) = &old {
+            let record = old.whole();
+            if old.view(record.as_deref())?.has(field)? {
+                return Ok(Some(false));
+            }
         }
-        drop(record);
-        Ok(change(ctx, key, old.as_ref(), &[Change::set(field, args.get(3))])?.map(|_| true))
+        Ok(change(ctx, key, old, &[Change::set(field, args.get(3))])?.map(|_| true))
     });
     match outcome {
         Ok(set) => {
@@ -330,14 +286,14 @@ fn compute<T>(
     let (key, field) = (args.get(1), args.get(2));
     ctx.retry(|ctx| {
         let old = ctx.look_hash(key)?;
-        let record = old.as_ref().map(Whole::of);
-        let value = match &record {
-            Some(record) => read(record)?.get(field)?,
-            None => None,
+        let (text, result) = match &old {
+            Some(old) => {
+                let record = old.whole();
+                old.view(record.as_deref())?.get(field, &mut compute)??
+            }
+            None => compute(None)?,
         };
-        let (text, result) = compute(value)?;
-        drop(record);
-        Ok(change(ctx, key, old.as_ref(), &[Change::update(field, &text)])?.map(|_| result))
+        Ok(change(ctx, key, old, &[Change::update(field, &text)])?.map(|_| result))
     })
 }
 

@@ -2,7 +2,8 @@
 
 use larder_proto::resp::{
     Args,
-    hash::{Change, Hash, Pair},
+    collection::{Items, Kind, Shape},
+    hash::{Change, Pair},
 };
 use larder_store::Entry;
 
@@ -10,10 +11,12 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::errors::Outcome;
-use super::hash_record::{Changed, change, read};
+use super::collection::{At, ITEMS, Tree};
+use super::errors::{Outcome, Refused};
+use super::hash_record::{Changed, Found, View, change, read, some_of};
 use super::joined::Whole;
 use super::parts::PART;
+use crate::clock::Ms;
 
 /// Fields of a hash answered at once.
 const AT_ONCE: usize = 4096;
@@ -24,24 +27,32 @@ pub(super) const FIELDS: usize = 256;
 pub(super) fn show(
     ctx: &mut Ctx<'_>,
     args: &Args<'_>,
-    answer: impl FnOnce(&mut Ctx<'_>, Option<Hash<'_>>) -> Outcome,
+    answer: impl Fn(&mut Ctx<'_>, Option<View<'_, '_>>) -> Outcome,
 ) {
-    let outcome = (|| {
-        let entry = ctx.read_hash(args.get(1))?;
-        let record = entry.as_ref().map(Whole::of);
-        let found = record.as_deref().map(read).transpose()?;
-        answer(ctx, found)
-    })();
+    let outcome = ctx.retry(|ctx| {
+        let Some(found) = ctx.read_hash(args.get(1))? else {
+            return answer(ctx, None).map(Some);
+        };
+        let record = found.whole();
+        answer(ctx, Some(found.view(record.as_deref())?)).map(Some)
+    });
     ctx.settle(outcome, args);
+}
+
+/// Passes the value of the field that a command names to `answer`.
+fn show_value(ctx: &mut Ctx<'_>, args: &Args<'_>, answer: fn(&mut Ctx<'_>, Option<&[u8]>)) {
+    show(ctx, args, |ctx, found| match found {
+        Some(hash) => hash.get(args.get(2), |value| answer(ctx, value)),
+        None => {
+            answer(ctx, None);
+            Ok(())
+        }
+    });
 }
 
 /// HGET key field
 pub(super) fn hget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    show(ctx, args, |ctx, found| {
-        let value = found.map(|hash| hash.get(args.get(2))).transpose()?.flatten();
-        answer_or_null(ctx, value);
-        Ok(())
-    });
+    show_value(ctx, args, answer_or_null);
 }
 
 pub(super) fn answer_or_null(ctx: &mut Ctx<'_>, value: Option<&[u8]>) {
@@ -53,12 +64,34 @@ pub(super) fn answer_or_null(ctx: &mut Ctx<'_>, value: Option<&[u8]>) {
 
 /// HMGET key field [field ...]
 pub(super) fn hmget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = ctx.read_hash(args.get(1)).map(|entry| {
+    let outcome = (|| {
+        let entry = match ctx.read_hash(args.get(1))? {
+            Some(Found::Tree(_)) => {
+                ctx.need_stripe()?;
+                let from = ctx.out.scratch().len();
+                ctx.reply().array(args.len() - 2);
+                ctx.steps_from(args, hmget, from, 2, hmget_step);
+                return Ok(());
+            }
+            Some(Found::Record(entry)) => Some(entry),
+            None => None,
+        };
         let from = ctx.out.scratch().len();
         ctx.reply().array(args.len() - 2);
         ctx.go(Hmget { entry, from, at: 2 }, args);
-    });
+        Ok(())
+    })();
     ctx.settle(outcome, args);
+}
+
+/// Answers some of the fields of an HMGET of a tree.
+fn hmget_step(ctx: &mut Ctx<'_>, args: &Args<'_>, at: &mut usize) -> Outcome<bool> {
+    let tree = ctx.open(args.get(1), Kind::Hash)?.ok_or(Refused::Lost)?;
+    for field in args.from(*at).take(ITEMS) {
+        tree.field(field, |item| answer_or_null(ctx, item.map(|item| item.value)))?;
+    }
+    *at += ITEMS;
+    Ok(*at >= args.len())
 }
 
 /// An HMGET in progress.
@@ -128,6 +161,14 @@ impl FieldParts {
         }
     }
 
+    fn handler(self) -> super::Run {
+        match self {
+            FieldParts::Pairs => hgetall,
+            FieldParts::Names => hkeys,
+            FieldParts::Values => hvals,
+        }
+    }
+
     fn head(self, ctx: &mut Ctx<'_>, fields: usize) {
         if self == FieldParts::Pairs { ctx.reply().map(fields) } else { ctx.reply().array(fields) }
     }
@@ -150,9 +191,19 @@ pub(super) fn hvals(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, parts: FieldParts) {
     let outcome = (|| {
-        let Some(entry) = ctx.read_hash(args.get(1))? else {
-            parts.head(ctx, 0);
-            return Ok(());
+        let entry = match ctx.read_hash(args.get(1))? {
+            None => {
+                parts.head(ctx, 0);
+                return Ok(());
+            }
+            Some(Found::Tree(tree)) => {
+                ctx.need_stripe()?;
+                let from = ctx.out.scratch().len();
+                parts.head(ctx, tree.len() as usize);
+                ctx.steps_from(args, parts.handler(), from, (parts, 0), list_step);
+                return Ok(());
+            }
+            Some(Found::Record(entry)) => entry,
         };
         let record = Whole::of(&entry);
         let found = read(&record)?;
@@ -169,7 +220,24 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, parts: FieldParts) {
     ctx.settle(outcome, args);
 }
 
-/// An HGETALL, HKEYS or HVALS in progress over a pinned hash, which does not change.
+/// Answers some of the fields of a tree.
+fn list_step(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    (parts, at): &mut (FieldParts, u64),
+) -> Outcome<bool> {
+    // It was there when the number of its fields was answered.
+    let tree = ctx.open(args.get(1), Kind::Hash)?.ok_or(Refused::Lost)?;
+    let found = tree.locate(Tree::Main, At::Position(*at))?;
+    for item in Items::new(Shape::Field, &found.run.whole()) {
+        let item = item?;
+        parts.answer(ctx, (item.bytes, item.value));
+    }
+    *at = found.before + found.count;
+    Ok(*at >= tree.len())
+}
+
+/// An HGETALL, HKEYS or HVALS in progress over a pinned record, which does not change.
 struct List {
     entry: Entry<'static>,
     parts: FieldParts,
@@ -222,36 +290,29 @@ impl Job for List {
 /// HLEN key
 pub(super) fn hlen(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     show(ctx, args, |ctx, found| {
-        ctx.reply().count(found.map_or(0, |hash| hash.len()));
+        ctx.reply().count(found.map_or(0, |hash| hash.len() as usize));
         Ok(())
     });
 }
 
 /// HSTRLEN key field
 pub(super) fn hstrlen(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    show(ctx, args, |ctx, found| {
-        let value = found.map(|hash| hash.get(args.get(2))).transpose()?.flatten();
-        ctx.reply().count(value.map_or(0, <[u8]>::len));
-        Ok(())
-    });
+    show_value(ctx, args, |ctx, value| ctx.reply().count(value.map_or(0, <[u8]>::len)));
 }
 
 /// HEXISTS key field
 pub(super) fn hexists(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    show(ctx, args, |ctx, found| {
-        let value = found.map(|hash| hash.get(args.get(2))).transpose()?.flatten();
-        ctx.reply().integer(value.is_some().into());
-        Ok(())
-    });
+    show_value(ctx, args, |ctx, value| ctx.reply().integer(value.is_some().into()));
 }
 
 /// HDEL key field [field ...]
 pub(super) fn hdel(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    ctx.go(Hdel { at: 2, removed: 0, is_gone: false }, args);
+    ctx.go(Hdel { now: ctx.now, at: 2, removed: 0, is_gone: false }, args);
 }
 
 /// An HDEL in progress.
 struct Hdel {
+    now: Ms,
     /// The next field.
     at: usize,
     removed: usize,
@@ -261,18 +322,23 @@ struct Hdel {
 impl Hdel {
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
+        ctx.now = self.now;
         // The first part of a large hash may take all of the step's time.
         ctx.is_over();
         while self.at < args.len() && !self.is_gone {
-            let changes: Vec<Change<'_>> =
-                args.from(self.at).take(PART).map(Change::remove).collect();
+            let mut some = PART;
             let changed = ctx.retry(|ctx| match ctx.look_hash(key)? {
                 None => Ok(Some(Changed::default())),
-                Some(old) => change(ctx, key, Some(&old), &changes),
+                Some(old) => {
+                    some = some_of(args, self.at, Some(&old), 1, PART);
+                    let changes: Vec<Change<'_>> =
+                        args.from(self.at).take(some).map(Change::remove).collect();
+                    change(ctx, key, Some(old), &changes)
+                }
             })?;
             self.removed += changed.removed;
             self.is_gone = changed.is_gone;
-            self.at += PART;
+            self.at += some;
             if self.at < args.len() && ctx.is_over() {
                 return Ok(Progress::Again);
             }

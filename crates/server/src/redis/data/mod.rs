@@ -15,7 +15,7 @@
 //! | `strings.rs`, `set.rs`, `range.rs`, `counters.rs`, `lcs.rs` | strings |
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
 //! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `listing.rs`, `object.rs` | keys of any type |
-//! | `collection/`, `trees.rs` | lists, sets and sorted sets in the store |
+//! | `collection/`, `trees.rs` | lists, sets, sorted sets and large hashes in the store |
 //! | `lists.rs`, `list_search.rs`, `list_moves.rs`, `timeout.rs` | lists |
 //! | `sets.rs`, `set_join.rs`, `drawing.rs` | sets |
 //! | `zsets/` | sorted sets |
@@ -24,7 +24,7 @@
 //! | `hyperloglog.rs`, `geo/` | HyperLogLogs, positions |
 //! | `dump/` | DUMP and RESTORE |
 //! | `sort.rs` | SORT |
-//! | `hash_record.rs`, `hashes.rs`, `hash_write.rs`, `hash_walk.rs`, `hash_expiry.rs`, `hash_get.rs` | hashes |
+//! | `hash_record.rs`, `hash_ready.rs`, `hashes.rs`, `hash_write.rs`, `hash_walk.rs`, `hash_expiry.rs`, `hash_get.rs` | hashes |
 
 mod access;
 mod bitfield;
@@ -38,6 +38,7 @@ mod expiry;
 mod geo;
 mod hash_expiry;
 mod hash_get;
+mod hash_ready;
 mod hash_record;
 mod hash_walk;
 mod hash_write;
@@ -75,7 +76,7 @@ use larder_proto::resp::{Args, table::Id};
 use drawing::draws;
 pub(super) use hash_record::sweep_fields;
 pub(super) use list_moves::Wish;
-pub(super) use parts::PART;
+pub(super) use parts::{PART, is_one_step};
 pub(super) use sort::reads_others;
 
 use super::{ctx::Ctx, locks::StripeGuard, shared::Shared, waiting::Waiter};

@@ -11,8 +11,8 @@ use larder_proto::resp::{
 use larder_store::Entry;
 
 use super::super::ctx::Ctx;
-use super::access::is_hash;
-use super::collection::kind_of;
+use super::access::is_record;
+use super::collection::{Tree, kind_of};
 use super::errors::{NOT_INTEGER, SYNTAX};
 use super::joined::Whole;
 
@@ -56,18 +56,20 @@ pub(super) fn help(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 pub(super) fn encoding(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(args.get(2)) {
         Some(entry) => {
-            let name = name(ctx, &entry);
+            let name = name(ctx, args.get(2), &entry);
             ctx.reply().bulk(name.as_bytes());
         }
         None => ctx.reply().null(),
     }
 }
 
-fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
-    if let Some(kind) = kind_of(entry) {
-        return collection_name(ctx, entry, kind);
+fn name(ctx: &Ctx<'_>, key: &[u8], entry: &Entry<'static>) -> &'static str {
+    match kind_of(entry) {
+        Some(Kind::Hash) => return tree_name(ctx, key, entry),
+        Some(kind) => return collection_name(ctx, entry, kind),
+        None => {}
     }
-    if is_hash(entry) {
+    if is_record(entry) {
         let record = Whole::of(entry);
         let packed = Hash::read(&record).is_ok_and(|hash| is_packed(ctx, &hash));
         return match (packed, entry.flags() == hash::FLAGS) {
@@ -80,6 +82,28 @@ fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
         return "int";
     }
     if entry.len() <= EMBEDDED { "embstr" } else { "raw" }
+}
+
+/// Redis's encoding of a hash that is a tree: up to 512 fields it may be a listpack there.
+fn tree_name(ctx: &Ctx<'_>, key: &[u8], entry: &Entry<'static>) -> &'static str {
+    /// Most fields that are looked at in one go.
+    const FIELDS: u64 = 4096;
+    let config = &ctx.shared.config;
+    let most = config.listpack_value.load(Relaxed);
+    let Ok(Some(tree)) = ctx.coll(key, Some(entry.clone()), Kind::Hash) else { return "hashtable" };
+    if tree.len() > config.listpack_entries.load(Relaxed).min(FIELDS) {
+        return "hashtable";
+    }
+    let mut is_short = true;
+    let looked = tree.each(Tree::Main, 0, &mut |item| {
+        is_short &= item.bytes.len() as u64 <= most && item.value.len() as u64 <= most;
+        is_short
+    });
+    match looked.is_ok() && is_short {
+        true if entry.flags() == Kind::Hash.flags() => "listpack",
+        true => "listpackex",
+        false => "hashtable",
+    }
 }
 
 /// Redis's encoding of such a list, set or sorted set.
@@ -97,6 +121,7 @@ fn collection_name(ctx: &Ctx<'_>, entry: &Entry<'_>, kind: Kind) -> &'static str
         Kind::Set if head.count <= INTEGERS && all(&|item| parse_i64(item).is_some()) => "intset",
         Kind::Set => "hashtable",
         Kind::Stream => "stream",
+        Kind::Hash => "hashtable",
         Kind::SortedSet => {
             let most = config.listpack_value.load(Relaxed);
             let is_packed = head.count <= config.listpack_entries.load(Relaxed)

@@ -11,8 +11,17 @@ use super::errors::Outcome;
 /// Arguments processed between two checks of the clock, and by a write to one key's fields at once.
 /// A write with more of them holds its key, as commands of several keys do.
 pub(in super::super) const PART: usize = 1024;
+/// Most arguments of a write of a hash's fields that is one step, and their bytes: a millisecond
+/// and a half. Readers of hashes take no lock while no longer command runs.
+const TOGETHER: (usize, usize) = (256, 1024 * 1024);
 /// Keys processed between two checks of the clock.
 const KEYS: usize = 32;
+
+/// Does a write of a hash's fields take one step?
+#[inline]
+pub(in super::super) fn is_one_step(args: &Args<'_>) -> bool {
+    args.len() <= TOGETHER.0 && args.from(1).map(<[u8]>::len).sum::<usize>() <= TOGETHER.1
+}
 
 /// A command that performs the same operation for each of its keys.
 pub(super) struct Each<S> {

@@ -314,11 +314,11 @@ fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) -> Outcome {
         if coll.is_packed() {
             wanted = MOST;
         }
-        let next = coll.walk(cursor, wanted, &mut |member, score| {
+        let next = coll.walk(cursor, wanted, &mut |item| {
             // A pattern that takes long ends the walk early; its members are shown unseen.
-            if steps > COMPARED || options.matches_counted(member, &mut steps) {
-                members.push((member.to_vec(), score));
-                bytes += member.len();
+            if steps > COMPARED || options.matches_counted(item.bytes, &mut steps) {
+                members.push((item.bytes.to_vec(), item.score));
+                bytes += item.bytes.len();
             }
             bytes < MOST_BYTES
         })?;

@@ -13,7 +13,7 @@ use super::super::{
     ctx::{Class, Ctx},
 };
 use super::Run;
-use super::access::{is_hash, is_string, type_name};
+use super::access::{is_record, is_string, type_name};
 use super::collection::{BYTES, Side, SlowMap, Tree};
 use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, WRONG_TYPE, refused};
 use super::joined::Whole;
@@ -177,7 +177,17 @@ fn named(ctx: &Ctx<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8
     let key = [before, element, after].concat();
     let Some(entry) = ctx.look(&key) else { return Ok(None) };
     match field {
-        Some(field) if is_hash(&entry) => {
+        Some(field) if Kind::of(entry.flags()) == Some(Kind::Hash) => {
+            let Some(tree) = ctx.coll(&key, Some(entry), Kind::Hash)? else { return Ok(None) };
+            tree.field(field, |item| {
+                let item = item.filter(|item| item.expires.is_none_or(|at| at > ctx.now));
+                if item.is_some_and(|item| item.value.len() as u64 > LONGEST) {
+                    return Err(TOO_LONG.into());
+                }
+                Ok(item.map(|item| item.value.to_vec()))
+            })?
+        }
+        Some(field) if is_record(&entry) => {
             let record = Whole::of(&entry);
             let value = Hash::read(&record)?.get_live(field, ctx.now)?;
             if value.is_some_and(|value| value.len() as u64 > LONGEST) {

@@ -1,4 +1,4 @@
-//! Collections in the store: lists, sets, sorted sets and streams, by one interface.
+//! Collections in the store: lists, sets, sorted sets, streams and large hashes, by one interface.
 //!
 //! A [`Coll`] is a collection that a command reads or changes: its head, read from the store, with
 //! the runs and nodes it has changed. [`Coll::commit`] writes the head in place of the one that was
@@ -11,10 +11,11 @@
 //! |---|---|
 //! | `mod.rs` | opening and committing, parts |
 //! | `tree.rs` | finding and replacing runs in a tree |
-//! | `list.rs`, `set.rs`, `zset.rs`, `stream.rs` | operations on the items of each type |
+//! | `list.rs`, `set.rs`, `zset.rs`, `stream.rs`, `hash.rs` | operations on items of each type |
 //! | `records.rs` | the records of a stream's groups |
 //! | `steps.rs` | commands over many items, in steps |
 
+mod hash;
 mod list;
 mod records;
 mod set;
@@ -35,14 +36,16 @@ use super::super::{
     shared::Shared,
 };
 use super::errors::{Outcome, Refused, WRONG_TYPE, refused};
+use super::hash_record::key_expiry;
 use super::joined::Whole;
 use crate::{clock::Ms, settings::PARTS};
 
+pub(super) use hash::is_outgrown;
 pub(in super::super) use list::Side;
 pub(super) use list::{push_element, shift};
 pub(super) use steps::{BYTES, ITEMS, SlowMap, portion};
 pub(super) use stream::RUN_ENTRIES;
-pub(super) use tree::{At, Found};
+pub(super) use tree::{At, Found, is_small};
 
 impl From<Damaged> for Refused {
     /// A value that does not parse is no collection (a memcached client may store any flags).
@@ -55,7 +58,7 @@ impl From<Damaged> for Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tree {
     /// Of a list by position, of a set by member, of a sorted set by score and member, of a stream
-    /// by ID.
+    /// by ID, of a hash by field.
     Main,
     /// The members of a large sorted set.
     Members,
@@ -109,7 +112,70 @@ pub(super) struct Coll<'a> {
     stale: Vec<u64>,
     /// Changes of the records of a stream's groups that the commit applies.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// A field of this hash expires, or did: separators end with times.
+    has_times: bool,
     committed: bool,
+}
+
+impl<'a> Coll<'a> {
+    /// A new collection at this time that replaces `old`.
+    pub(super) fn new(
+        shared: &'a Shared,
+        (ns, key): (Namespace, &'a [u8]),
+        kind: Kind,
+        old: Option<Entry<'static>>,
+        now: Ms,
+    ) -> Coll<'a> {
+        Coll {
+            kind,
+            head: Head::default(),
+            ns,
+            key,
+            shared,
+            now,
+            expires: old.as_ref().and_then(key_expiry),
+            old,
+            owner: None,
+            fresh: Vec::new(),
+            stale: Vec::new(),
+            changes: BTreeMap::new(),
+            has_times: false,
+            committed: false,
+        }
+    }
+
+    /// The collection of an entry.
+    pub(super) fn of(
+        shared: &'a Shared,
+        place: (Namespace, &'a [u8]),
+        kind: Kind,
+        entry: Entry<'static>,
+        now: Ms,
+    ) -> Outcome<Coll<'a>> {
+        if Kind::of(entry.flags()) != Some(kind) {
+            return Err(WRONG_TYPE.into());
+        }
+        let head = Head::read(&Whole::of(&entry))?;
+        if (kind == Kind::Hash) != head.times.is_some() {
+            return Err(WRONG_TYPE.into());
+        }
+        let mut coll = Coll::new(shared, place, kind, Some(entry), now);
+        coll.has_times = head.times.is_some_and(|times| times.soonest != 0);
+        coll.head = head;
+        Ok(coll)
+    }
+}
+
+impl<'a> Coll<'a> {
+    /// Its key.
+    pub(super) fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The version of the entry that was read; 0: there was none.
+    pub(super) fn version(&self) -> u64 {
+        self.old.as_ref().map_or(0, Entry::version)
+    }
 }
 
 impl Coll<'_> {
@@ -132,11 +198,12 @@ impl Coll<'_> {
         self.shared.store
     }
 
-    fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> Shape {
         match self.kind {
             Kind::SortedSet => Shape::Scored,
             Kind::Stream => Shape::Valued,
             Kind::List | Kind::Set => Shape::Bare,
+            Kind::Hash => Shape::Field,
         }
     }
 
@@ -219,13 +286,27 @@ impl Coll<'_> {
 
     /// Writes the changed collection in place of the one that was read; one without items is
     /// deleted. None: another write came first, and nothing has changed.
-    pub(super) fn commit(mut self, ctx: &mut Ctx<'_>) -> Outcome<Option<()>> {
+    pub(super) fn commit(self, ctx: &mut Ctx<'_>) -> Outcome<Option<()>> {
+        // XADD alone calls the clients that wait for a stream.
+        let calls = self.head.count > 0 && matches!(self.kind, Kind::List | Kind::SortedSet);
+        let (ns, key) = (self.ns, self.key);
+        let done = self.commit_quietly()?;
+        if done.is_some() && calls {
+            ctx.face.signal(ns, key);
+        }
+        Ok(done)
+    }
+
+    /// The same without a word to clients that wait.
+    pub(super) fn commit_quietly(mut self) -> Outcome<Option<()>> {
         if self.kind == Kind::SortedSet && self.head.count > 0 {
             self.settle_members()?;
         }
         self.apply_changes()?;
         let done = if self.head.count == 0 && self.kind != Kind::Stream {
             self.old.as_ref().is_none_or(|old| self.store().delete_same(old, self.now))
+        } else if self.kind == Kind::Hash {
+            self.put_hash()?
         } else {
             self.put_head()?
         };
@@ -235,10 +316,6 @@ impl Coll<'_> {
         }
         let stale = std::mem::take(&mut self.stale);
         self.delete(&stale);
-        // XADD alone calls the clients that wait for a stream.
-        if self.head.count > 0 && matches!(self.kind, Kind::List | Kind::SortedSet) {
-            ctx.face.signal(self.ns, self.key);
-        }
         Ok(Some(()))
     }
 
@@ -292,12 +369,12 @@ impl Drop for Coll<'_> {
     }
 }
 
-/// Half of a member's hash value.
+/// Half of the hash value of a member or field.
 pub(super) fn mark(shared: &Shared, member: &[u8]) -> u64 {
     (rapidhash_v3_seeded(member, &shared.marks) >> 1).max(1)
 }
 
-/// The collection of an entry, of any kind but a hash. None: a string, or another type.
+/// The collection of an entry. None: a string, or the record of a small hash.
 pub(super) fn kind_of(entry: &Entry<'_>) -> Option<Kind> {
     Kind::of(entry.flags())
 }
@@ -346,21 +423,7 @@ impl<'a> Ctx<'a> {
     where
         'a: 'k,
     {
-        Coll {
-            kind,
-            head: Head::default(),
-            ns: self.ns,
-            key,
-            shared: self.shared,
-            now: self.now,
-            expires: old.as_ref().and_then(Entry::expires),
-            old,
-            owner: None,
-            fresh: Vec::new(),
-            stale: Vec::new(),
-            changes: BTreeMap::new(),
-            committed: false,
-        }
+        Coll::new(self.shared, (self.ns, key), kind, old, self.now)
     }
 
     /// A collection with a head of [`Coll::suspend`], that replaces `old`.
@@ -375,6 +438,8 @@ impl<'a> Ctx<'a> {
         'a: 'k,
     {
         let mut coll = self.new_coll(key, kind, old);
+        // What it does not know yet, it finds out.
+        coll.has_times = kind == Kind::Hash;
         coll.head = head;
         coll
     }
@@ -390,12 +455,6 @@ impl<'a> Ctx<'a> {
         'a: 'k,
     {
         let Some(entry) = entry else { return Ok(None) };
-        if entry.flags() != kind.flags() {
-            return Err(WRONG_TYPE.into());
-        }
-        let head = Head::read(&Whole::of(&entry))?;
-        let mut coll = self.new_coll(key, kind, Some(entry));
-        coll.head = head;
-        Ok(Some(coll))
+        Coll::of(self.shared, (self.ns, key), kind, entry, self.now).map(Some)
     }
 }

@@ -1,15 +1,16 @@
-//! Operations on sets.
+//! Operations on sets, and walks by mark.
 
-use larder_proto::resp::collection::{Fill, Items, Shape, find, push_item};
+use larder_proto::resp::collection::{Fill, Item, Items, Shape, find, push_item};
 
 use super::super::errors::Outcome;
 use super::super::random::pick;
+use super::tree::MarkKey;
 use super::{At, Coll, Tree};
 
 impl Coll<'_> {
-    fn key_of(&self, member: &[u8]) -> [u8; 8] {
+    pub(super) fn key_of(&self, member: &[u8]) -> MarkKey {
         // Nobody looks at keys in a single run.
-        if self.is_packed() { [0; 8] } else { self.mark(member).to_be_bytes() }
+        self.mark_key(if self.is_packed() { 0 } else { self.mark(member) })
     }
 
     /// Is it a member of the set?
@@ -60,17 +61,17 @@ impl Coll<'_> {
         self.nth(position, |item| (item.bytes.to_vec(), item.score))
     }
 
-    /// The members of a step of a walk, in the order of their marks, and the next cursor; of a
-    /// packed collection all.
+    /// The items of a step of a walk, in the order of their marks, and the next cursor; of a packed
+    /// collection all.
     pub(in super::super) fn walk(
         &self,
         cursor: u64,
         count: usize,
-        f: &mut dyn FnMut(&[u8], f64) -> bool,
+        f: &mut dyn FnMut(&Item<'_>) -> bool,
     ) -> Outcome<u64> {
         if self.is_packed() {
             self.each(Tree::Main, 0, &mut |item| {
-                f(item.bytes, item.score);
+                f(item);
                 true
             })?;
             return Ok(0);
@@ -79,7 +80,7 @@ impl Coll<'_> {
         let tree = if members { Tree::Members } else { Tree::Main };
         let (mut cursor, mut shown) = (cursor, 0);
         loop {
-            let found = self.locate(tree, At::Key(&cursor.to_be_bytes()))?;
+            let found = self.locate(tree, At::Key(&self.mark_key(cursor)))?;
             let run = found.run.whole();
             let mut items = Vec::new();
             for item in Items::new(self.shape(), &run) {
@@ -96,7 +97,7 @@ impl Coll<'_> {
                 if shown >= count && mark != last {
                     return Ok(mark);
                 }
-                let wants_more = f(item.bytes, item.score);
+                let wants_more = f(&item);
                 (last, shown) = (mark, if wants_more { shown + 1 } else { count });
             }
             let after = found.before + found.count;

@@ -1,20 +1,23 @@
 //! Finding and replacing runs in a tree.
 
 use larder_proto::resp::collection::{
-    Damaged, Fill, Items, Kind, Node, Root, Shape, divide, push_child, push_item, rank_key,
-    separator,
+    Damaged, Fill, Items, Kind, MARK, Node, Place, Root, Shape, Times, divide, mark_key,
+    push_child, push_item, rank_key, separator,
 };
 
 use super::super::errors::Outcome;
 use super::{Bytes, Coll, Side, Tree};
+use crate::clock::Ms;
 
-/// Most bytes of a run, unless it is one item: a record of the store up to this size is written in
-/// one step.
+/// Most bytes of a run of a list or stream, and of a collection without a tree: a record of the
+/// store up to this size is written in one step.
 pub(super) const RUN: usize = 4000;
-/// Bytes of a run below which it is joined with its neighbour.
-const SMALL: usize = RUN / 4;
-/// Most bytes of two runs that are joined.
-const JOINED: usize = RUN / 4 * 3;
+/// Most bytes of a run of a set, sorted set or hash, unless it is one item. Its changes are
+/// everywhere, and each writes a run anew; a run takes some 60 bytes beside its items
+/// (decision 46).
+const SHORT_RUN: usize = 2000;
+/// Bytes of the only run of a tree below which it is no tree any more.
+const LOWERED: usize = RUN / 4;
 /// Most bytes of a node, and of the root.
 const NODE: usize = 2000;
 /// Most levels of a tree: more than memory has room for, with two children to a node.
@@ -29,6 +32,22 @@ pub(in super::super) enum At<'k> {
     Position(u64),
     /// The run in which this key is, or would be.
     Key(&'k [u8]),
+    /// A run of a hash with a field that has expired at this time.
+    Due(Ms),
+}
+
+/// A key by which a tree is ordered by marks.
+pub(super) struct MarkKey {
+    bytes: [u8; MARK + 16],
+    len: usize,
+}
+
+impl std::ops::Deref for MarkKey {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// A run in its tree.
@@ -57,6 +76,20 @@ pub(super) struct Step {
 pub(super) type Run = (Vec<u8>, u64, Vec<u8>);
 
 impl Coll<'_> {
+    /// Most bytes of a run.
+    fn run_size(&self) -> usize {
+        match self.kind {
+            Kind::List | Kind::Stream => RUN,
+            Kind::Set | Kind::SortedSet | Kind::Hash => SHORT_RUN,
+        }
+    }
+
+    /// The key of a mark. A hash's separators end with times, which must not count.
+    pub(super) fn mark_key(&self, mark: u64) -> MarkKey {
+        let len = if self.kind == Kind::Hash { MARK + 16 } else { MARK };
+        MarkKey { bytes: mark_key(mark), len }
+    }
+
     fn tree(&self, tree: Tree) -> Outcome<&Root> {
         match tree {
             Tree::Main => Ok(&self.head.main),
@@ -77,6 +110,7 @@ impl Coll<'_> {
             let place = match at {
                 At::Position(position) => Node(&node).at(position.saturating_sub(before))?,
                 At::Key(key) => Node(&node).with(key)?,
+                At::Due(now) => due(&node, now)?,
             };
             (before, count) = (before + place.before, place.count);
             bytes = self.part(place.part)?;
@@ -99,7 +133,7 @@ impl Coll<'_> {
         let (mut bytes, mut count) = (bytes, count);
         if let Some(part) = found.part {
             self.drop_part(part, found.run.len());
-            if count > 0 && bytes.len() < SMALL && fill == Fill::Even {
+            if count > 0 && bytes.len() < self.run_size() / 4 && fill == Fill::Even {
                 (bytes, count) = self.join(&mut found, bytes, count)?;
             }
         }
@@ -129,6 +163,7 @@ impl Coll<'_> {
 
     /// May a found run not grow, and stay while others are put beside it?
     pub(super) fn is_full(found: &Found) -> bool {
+        // Of a list.
         found.part.is_some() && found.run.len() >= RUN
     }
 
@@ -178,6 +213,7 @@ impl Coll<'_> {
 
     /// Joins a small run with a neighbour below the same node.
     fn join(&mut self, found: &mut Found, bytes: Vec<u8>, count: u64) -> Outcome<(Vec<u8>, u64)> {
+        let most = self.run_size() / 4 * 3;
         let Some(step) = found.path.last_mut() else { return Ok((bytes, count)) };
         let (mut before, mut after) = (None, None);
         for child in Node(&step.node).children() {
@@ -190,7 +226,7 @@ impl Coll<'_> {
         }
         if let Some((part, more, end)) = after {
             let next = self.part(part)?;
-            if next.len() + bytes.len() <= JOINED {
+            if next.len() + bytes.len() <= most {
                 step.end = end;
                 self.drop_part(part, next.len());
                 return Ok(([bytes, next.into_vec()].concat(), count + more));
@@ -199,7 +235,7 @@ impl Coll<'_> {
         let Some(step) = found.path.last_mut() else { return Ok((bytes, count)) };
         if let Some((part, more, start)) = before {
             let last = self.part(part)?;
-            if last.len() + bytes.len() <= JOINED {
+            if last.len() + bytes.len() <= most {
                 step.start = start;
                 self.drop_part(part, last.len());
                 return Ok(([last.into_vec(), bytes].concat(), count + more));
@@ -210,7 +246,11 @@ impl Coll<'_> {
 
     /// Replaces the only run of a tree without nodes.
     fn replace_root(&mut self, tree: Tree, bytes: Vec<u8>, count: u64, fill: Fill) -> Outcome {
-        if bytes.len() <= RUN {
+        let is_packed = match self.kind {
+            Kind::Hash => is_small(count, bytes.len() as u64),
+            _ => bytes.len() <= RUN,
+        };
+        if is_packed {
             self.root(tree).bytes = bytes;
             return Ok(());
         }
@@ -251,7 +291,7 @@ impl Coll<'_> {
         };
         let bytes = self.part(only)?;
         let len = bytes.len();
-        if level == 1 && (len > SMALL || tree == Tree::Members) {
+        if level == 1 && (len > LOWERED || tree == Tree::Members) {
             return Ok(false);
         }
         self.drop_part(only, len);
@@ -271,15 +311,16 @@ impl Coll<'_> {
         if bytes.is_empty() {
             return Ok(Vec::new());
         }
-        if bytes.len() <= RUN {
+        let most = self.run_size();
+        if bytes.len() <= most {
             return Ok(vec![(bytes, count, first)]);
         }
         let shape = self.shape();
-        if tree == Tree::Members || self.kind == Kind::Set {
+        if tree == Tree::Members || matches!(self.kind, Kind::Set | Kind::Hash) {
             return self.runs_by_mark(&bytes, first);
         }
         let mut runs: Vec<Run> = Vec::new();
-        let parts = divide(shape, &bytes, RUN, fill)?;
+        let parts = divide(shape, &bytes, most, fill)?;
         if parts.len() == 1 {
             return Ok(vec![(bytes, count, first)]);
         }
@@ -303,12 +344,13 @@ impl Coll<'_> {
             items.push((self.mark(item.bytes), item.start, item.end));
         }
         items.sort_unstable();
-        let aim = bytes.len() / bytes.len().div_ceil(RUN) + 1;
+        let most = self.run_size();
+        let aim = bytes.len() / bytes.len().div_ceil(most) + 1;
         let mut runs: Vec<Run> = vec![(Vec::new(), 0, first)];
         let mut last = 0;
         for (mark, start, end) in items {
             let is_full = runs.last().is_some_and(|(run, ..)| {
-                !run.is_empty() && (run.len() >= aim || run.len() + end - start > RUN)
+                !run.is_empty() && (run.len() >= aim || run.len() + end - start > most)
             });
             if is_full && mark != last {
                 runs.push((Vec::new(), 0, mark.to_be_bytes().to_vec()));
@@ -326,7 +368,13 @@ impl Coll<'_> {
         let mut children = Vec::new();
         for (run, count, separator) in runs {
             let part = self.put_part(run)?;
-            push_child(&mut children, *count, part, separator);
+            if self.has_times {
+                let mut sealed = separator.clone();
+                Times::of_run(run)?.seal(&mut sealed);
+                push_child(&mut children, *count, part, &sealed);
+            } else {
+                push_child(&mut children, *count, part, separator);
+            }
         }
         Ok(children)
     }
@@ -345,6 +393,9 @@ impl Coll<'_> {
             let is_full = child.end - start >= aim && own >= CHILDREN;
             if is_full || child.end == node.len() {
                 let part = self.put_part(&node[start..child.end])?;
+                if self.has_times {
+                    Times::of_node(&node[start..child.end])?.seal(&mut separator);
+                }
                 push_child(&mut children, count, part, &separator);
                 (start, count, own) = (child.end, 0, 0);
                 separator = separator_at(node, start)?;
@@ -404,6 +455,25 @@ impl Coll<'_> {
         }
         Ok(())
     }
+}
+
+/// Is a hash small enough for one record? Its fields are listed in the order they came, as Redis
+/// does up to 512 of them. A record with few fields may be large: a tree of them saves little.
+pub(in super::super) fn is_small(fields: u64, bytes: u64) -> bool {
+    const SMALL: (u64, u64) = (512, 16 * 1024);
+    const FEW: (u64, u64) = (16, 4 * 1024 * 1024 - 1024);
+    [SMALL, FEW].into_iter().any(|(most, size)| fields <= most && bytes <= size)
+}
+
+/// A child with a field that has expired.
+fn due(node: &[u8], now: Ms) -> Result<Place<'_>, Damaged> {
+    for child in Node(node).children() {
+        let child = child?;
+        if Times::read(child.separator).soonest <= now {
+            return Ok(child);
+        }
+    }
+    Err(Damaged)
 }
 
 /// The separator of the child at this place of a node; empty at its end.

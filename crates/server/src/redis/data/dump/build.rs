@@ -1,10 +1,10 @@
-//! A value from the parts of a payload, some at a time. Nobody sees it before it is complete: a
-//! hash is built in memory, a collection as parts that have no owner until its head is stored. So
-//! the old value stays if the new one cannot be stored.
+//! A value from the parts of a payload, some at a time. Nobody sees it before it is complete: it
+//! is built as parts that have no owner until its head is stored, a small one in its head. So the
+//! old value stays if the new one cannot be stored.
 
 use larder_proto::resp::{
     collection::{Head, Kind},
-    hash::{self, Change, Expiry},
+    hash::{Change, Expiry},
     rdb::{Bad, Form, Loader, Part},
     stream::{Consumer, Group, Pending, State, StreamId},
 };
@@ -12,15 +12,12 @@ use larder_proto::resp::{
 use super::super::super::ctx::Ctx;
 use super::super::collection::{Coll, Side};
 use super::super::errors::{Outcome, Refused};
-use super::super::hash_record::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, put_record, read};
 use super::super::streams::check_name;
 use crate::{clock::Ms, settings::PARTS as PARTS_SPACE};
 
 /// Parts, and bytes of them, that are stored between two checks of the clock.
 const PARTS: usize = 64;
 const BYTES: usize = 256 * 1024;
-/// The same for a hash, whose record is written anew each time.
-const FIELDS: usize = 1024;
 /// The consumer of a pending entry until that is read.
 const NOBODY: u32 = u32::MAX;
 
@@ -29,38 +26,28 @@ pub(super) struct Building {
     loader: Loader,
     group: Option<(Vec<u8>, Group)>,
     consumer: Option<Consumer>,
-    value: Value,
-}
-
-/// The value as far as it is built.
-enum Value {
-    /// The record of a hash; empty: there are no fields yet.
-    Hash(Vec<u8>),
-    Collection(Kind, Head),
+    kind: Kind,
+    /// The head as far as it is built.
+    head: Head,
 }
 
 impl Building {
     pub(super) fn new(loader: Loader) -> Building {
         let kind = match loader.form() {
-            Form::Set => Some(Kind::Set),
-            Form::SortedSet => Some(Kind::SortedSet),
-            Form::Stream => Some(Kind::Stream),
-            Form::List | Form::String => Some(Kind::List),
-            Form::Hash => None,
+            Form::Set => Kind::Set,
+            Form::SortedSet => Kind::SortedSet,
+            Form::Stream => Kind::Stream,
+            Form::List | Form::String => Kind::List,
+            Form::Hash => Kind::Hash,
         };
-        let value = match kind {
-            Some(kind) => Value::Collection(kind, Head::default()),
-            None => Value::Hash(Vec::new()),
-        };
-        Building { loader, group: None, consumer: None, value }
+        Building { loader, group: None, consumer: None, kind, head: Head::default() }
     }
 
     /// Builds some parts. True: the value is complete.
     pub(super) fn step(&mut self, ctx: &mut Ctx<'_>, key: &[u8], payload: &[u8]) -> Outcome<bool> {
-        let most = if matches!(self.value, Value::Hash(_)) { FIELDS } else { PARTS };
         let (mut parts, mut bytes) = (Vec::new(), 0);
         let mut is_over = false;
-        while parts.len() < most && bytes < BYTES {
+        while parts.len() < PARTS && bytes < BYTES {
             let Some(part) = self.loader.next(payload)? else {
                 is_over = true;
                 break;
@@ -73,43 +60,25 @@ impl Building {
         if parts.is_empty() {
             return Ok(is_over);
         }
-        match &mut self.value {
-            Value::Hash(record) => add_fields(record, &parts)?,
-            Value::Collection(kind, head) => {
-                let mut coll = ctx.resume(key, *kind, std::mem::take(head), None);
-                self.put(&mut coll, &parts, ctx.now).map_err(whole)?;
-                let built = coll.suspend().map_err(whole)?;
-                if let Value::Collection(_, head) = &mut self.value {
-                    *head = built;
-                }
-            }
-        }
+        let mut coll = ctx.resume(key, self.kind, std::mem::take(&mut self.head), None);
+        self.put(&mut coll, &parts, ctx.now).map_err(whole)?;
+        self.head = coll.suspend().map_err(whole)?;
         Ok(is_over)
     }
 
     /// Bytes that it holds in memory.
     pub(super) fn memory(&self) -> u64 {
-        match &self.value {
-            // It is copied when it grows.
-            Value::Hash(record) => 2 * record.len() as u64,
-            Value::Collection(..) => 0,
-        }
+        self.head.main.bytes.len() as u64
     }
 
     /// The numbers of its parts in the store.
     pub(super) fn parts(&self, ctx: &Ctx<'_>, key: &[u8]) -> Outcome<Vec<u64>> {
-        match &self.value {
-            Value::Hash(_) => Ok(Vec::new()),
-            Value::Collection(kind, head) => {
-                ctx.resume(key, *kind, head.clone(), None).parts().map_err(whole)
-            }
-        }
+        ctx.resume(key, self.kind, self.head.clone(), None).parts().map_err(whole)
     }
 
     /// Reads a part, so that it counts as young again. False: it was evicted.
     pub(super) fn has_part(&self, ctx: &Ctx<'_>, key: &[u8], part: u64) -> bool {
-        let Value::Collection(_, head) = &self.value else { return true };
-        let owner = ctx.store.owner(ctx.ns, key, head.id);
+        let owner = ctx.store.owner(ctx.ns, key, self.head.id);
         owner.is_some_and(|owner| ctx.store.get(PARTS_SPACE, &owner.part(part), ctx.now).is_some())
     }
 
@@ -126,14 +95,9 @@ impl Building {
             if old.is_some() && !replaces {
                 return Err(BUSY.into());
             }
-            match &self.value {
-                Value::Hash(record) => put_record(ctx, key, old.as_ref(), record, expires),
-                Value::Collection(kind, head) => {
-                    let mut coll = ctx.resume(key, *kind, head.clone(), old);
-                    coll.expire(expires);
-                    coll.commit(ctx)
-                }
-            }
+            let mut coll = ctx.resume(key, self.kind, self.head.clone(), old);
+            coll.expire(expires);
+            coll.commit(ctx)
         })
     }
 
@@ -153,6 +117,13 @@ impl Building {
                 Part::Scored(member, score) => {
                     let old = coll.score(member)?;
                     coll.set_score(member, old, Some(*score))?;
+                }
+                Part::Pair(field, value) => {
+                    coll.change_field(&Change::set(field, value))?;
+                }
+                Part::Expiring(field, value, time) => {
+                    let expiry = Expiry::At(*time);
+                    coll.change_field(&Change { expiry, ..Change::set(field, value) })?;
                 }
                 part => self.put_stream(coll, part, now)?,
             }
@@ -237,33 +208,6 @@ impl Building {
         coll.set_pending(group.number, id, None, &pending);
         Ok(())
     }
-}
-
-/// Adds fields to the record of a hash.
-fn add_fields(record: &mut Vec<u8>, parts: &[Part]) -> Outcome {
-    let changes: Vec<Change<'_>> = parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Pair(field, value) => Some(Change::set(field, value)),
-            Part::Expiring(field, value, time) => {
-                Some(Change { expiry: Expiry::At(*time), ..Change::set(field, value) })
-            }
-            _ => None,
-        })
-        .collect();
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let grown = {
-        let old = if record.is_empty() { None } else { Some(read(record)?) };
-        let merged = hash::merge(old.as_ref(), &changes, None)?;
-        if merged.size() as u64 > MOST_BYTES || merged.count() > MOST_FIELDS {
-            return Err(TOO_LARGE.into());
-        }
-        merged.parts().concat()
-    };
-    *record = grown;
-    Ok(())
 }
 
 /// A part of a value that was evicted while it was built.

@@ -22,9 +22,10 @@ use larder_store::{Entry, PutError};
 
 use super::super::ctx::Ctx;
 use super::Run;
-use super::access::is_hash;
+use super::access::{is_hash, is_record};
 use super::collection::{At, Coll, Tree, kind_of};
 use super::errors::{Outcome, Refused, refused};
+use super::hash_record::Found;
 use super::joined::Whole;
 use crate::room::{Held, Place};
 
@@ -69,7 +70,11 @@ fn dump(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
         let mut entry = ctx.read(args.get(1));
         if entry.as_ref().is_some_and(is_hash) {
-            entry = ctx.only_hash(args.get(1), entry)?;
+            entry = match ctx.only_hash(args.get(1), entry.clone())? {
+                Some(Found::Record(record)) => Some(record),
+                Some(Found::Tree(_)) => entry,
+                None => None,
+            };
         }
         let Some(entry) = entry else {
             ctx.reply().null();
@@ -92,7 +97,7 @@ fn dump(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn begin(ctx: &Ctx<'_>, args: &Args<'_>, entry: Entry<'static>) -> Outcome<(Vec<u8>, Stage)> {
     let mut payload = Vec::new();
     let Some(kind) = kind_of(&entry) else {
-        let stage = if is_hash(&entry) {
+        let stage = if is_record(&entry) {
             let whole = Whole::of(&entry);
             let hash = Hash::read(&whole).map_err(|_| super::errors::WRONG_TYPE)?;
             match hash.soonest() {
@@ -119,7 +124,12 @@ fn begin(ctx: &Ctx<'_>, args: &Args<'_>, entry: Entry<'static>) -> Outcome<(Vec<
         Kind::Set => kind::SET,
         Kind::SortedSet => kind::ZSET_2,
         Kind::Stream => kind::STREAM_2,
+        Kind::Hash if soonest(&coll).is_some() => kind::HASH_METADATA,
+        Kind::Hash => kind::HASH,
     });
+    if let Some(soonest) = soonest(&coll) {
+        payload.extend_from_slice(&soonest.to_le_bytes());
+    }
     if kind == Kind::Stream {
         let writing = stream::Writing::begin(&coll, &mut payload)?;
         return Ok((payload, Stage::Stream(Box::new(writing))));
@@ -201,14 +211,25 @@ impl Dump {
     }
 }
 
+/// The first expiry of a field of a hash that is a tree.
+fn soonest(coll: &Coll<'_>) -> Option<u64> {
+    coll.head.times.map(|times| times.soonest).filter(|time| *time != 0)
+}
+
 /// Appends the items of the run with the item at a position. Returns the position behind them.
 fn push_run(coll: &Coll<'_>, at: u64, payload: &mut Vec<u8>) -> Outcome<u64> {
     let found = coll.locate(Tree::Main, At::Position(at))?;
     let run = found.run.whole();
-    let shape = if coll.kind == Kind::SortedSet { Shape::Scored } else { Shape::Bare };
+    let (shape, soonest) = (coll.shape(), soonest(coll));
     for item in Items::new(shape, &run) {
         let item = item?;
+        if let Some(soonest) = soonest {
+            push_len(payload, item.expires.map_or(0, |time| time.saturating_sub(soonest) + 1));
+        }
         push_string(payload, item.bytes);
+        if shape == Shape::Field {
+            push_string(payload, item.value);
+        }
         if shape == Shape::Scored {
             payload.extend_from_slice(&item.score.to_bits().to_le_bytes());
         }
