@@ -59,6 +59,39 @@ fn talk(at: SocketAddr, ask: &[u8], end: &[u8]) -> Vec<u8> {
     answer
 }
 
+/// The members of sets and the fields of hashes lie where their hash values say, which must be
+/// those of before. (They were not: nothing was found in a large set.)
+#[test]
+fn members_and_fields_of_large_collections_are_found() {
+    let (place, origin) = (place(), origin());
+    let larder = place.start(&origin, "");
+    let mut redis = larder_tests::Resp::tcp(larder.face("redis"));
+    let names = larder_tests::redis::keys("name", 3000);
+    let words = larder_tests::redis::words;
+    redis.ask(&words(&["SADD", "s"], &names));
+    redis.ask(&words(&["HSET", "h"], names.iter().flat_map(|name| [name, name])));
+    let one = "1".to_owned();
+    redis.ask(&words(&["ZADD", "z"], names.iter().flat_map(|name| [&one, name])));
+    redis.say("HPEXPIREAT h 4102444800005 FIELDS 1 name7");
+    stop(larder);
+    let larder = place.start(&origin, "");
+    let mut redis = larder_tests::Resp::tcp(larder.face("redis"));
+    for (line, answer) in [
+        ("HLEN h", "3000"),
+        ("HPEXPIRETIME h FIELDS 2 name7 name8", "[4102444800005 -1]"),
+        ("SCARD s", "3000"),
+    ] {
+        assert_eq!(redis.say(line), answer, "{line}");
+    }
+    for name in names.iter().step_by(50) {
+        assert_eq!(redis.ask(&["SISMEMBER", "s", name]).text(), "1", "{name}");
+        assert_eq!(redis.ask(&["HGET", "h", name]).text(), *name);
+        assert_eq!(redis.ask(&["ZSCORE", "z", name]).text(), "1", "{name}");
+    }
+    assert_eq!(redis.ask(&words(&["HDEL", "h"], &names)).text(), "3000");
+    assert_eq!(redis.ask(&words(&["SREM", "s"], &names)).text(), "3000");
+}
+
 #[test]
 fn pages_items_and_data_come_back() {
     let (place, origin) = (place(), origin());

@@ -13,6 +13,7 @@ mod differential;
 mod dump;
 mod functions;
 mod hash_expiry;
+mod hash_trees;
 mod pipelines;
 mod places;
 mod programs;
