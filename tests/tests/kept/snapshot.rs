@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::redis::{keys, words};
 use larder_tests::{Larder, Origin, Scratch, get};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
@@ -66,8 +67,7 @@ fn members_and_fields_of_large_collections_are_found() {
     let (place, origin) = (place(), origin());
     let larder = place.start(&origin, "");
     let mut redis = larder_tests::Resp::tcp(larder.face("redis"));
-    let names = larder_tests::redis::keys("name", 3000);
-    let words = larder_tests::redis::words;
+    let names = keys("name", 3000);
     redis.ask(&words(&["SADD", "s"], &names));
     redis.ask(&words(&["HSET", "h"], names.iter().flat_map(|name| [name, name])));
     let one = "1".to_owned();
