@@ -88,7 +88,7 @@ fn a_hash_that_grows_and_shrinks_answers_as_redis_does() {
                 let [ours, theirs] = both.each_mut().map(|talk| talk.ask(&asked));
                 assert_eq!(ours.items().len(), theirs.items().len(), "{asked:?}");
             }
-            // What is copied, moved and restored is the same hash.
+            // A copy, moved to another database, and a restored payload are the same hash.
             for line in ["COPY h c REPLACE", "RENAME c r", "MOVE r 1", "OBJECT ENCODING h"] {
                 let [ours, theirs] = both.each_mut().map(|talk| talk.say(line));
                 assert!(ours == theirs || line.starts_with("OBJECT"), "{line}: {ours}, {theirs}");

@@ -107,6 +107,8 @@ fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
 
 /// Longest bytes that [`find`] searches with all that a processor compares at once.
 const SHORT: usize = 0x7f;
+/// Longest run that it searches so: in a longer one the items are large, and few.
+const SEARCHED: usize = 32 * 1024;
 /// Places in the middle of items that look like the item sought, after which all items are
 /// compared: members can be chosen to look so.
 const FALSE_PLACES: usize = 8;
@@ -117,7 +119,7 @@ const FALSE_PLACES: usize = 8;
 /// The run is damaged before it.
 pub fn find<'a>(shape: Shape, run: &'a [u8], bytes: &[u8]) -> Result<Option<Item<'a>>, Damaged> {
     let mut at = 0;
-    if bytes.len() <= SHORT {
+    if bytes.len() <= SHORT && run.len() <= SEARCHED {
         let mut sought = [0; SHORT + 1];
         sought[0] = bytes.len() as u8;
         sought[1..=bytes.len()].copy_from_slice(bytes);

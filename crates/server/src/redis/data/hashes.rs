@@ -11,7 +11,7 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::collection::{At, ITEMS, Tree};
+use super::collection::{At, BYTES, ITEMS, Tree};
 use super::errors::{Outcome, Refused};
 use super::hash_record::{Changed, Found, View, change, read, some_of};
 use super::joined::Whole;
@@ -87,10 +87,17 @@ pub(super) fn hmget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// Answers some of the fields of an HMGET of a tree.
 fn hmget_step(ctx: &mut Ctx<'_>, args: &Args<'_>, at: &mut usize) -> Outcome<bool> {
     let tree = ctx.open(args.get(1), Kind::Hash)?.ok_or(Refused::Lost)?;
+    let mut bytes = 0;
     for field in args.from(*at).take(ITEMS) {
-        tree.field(field, |item| answer_or_null(ctx, item.map(|item| item.value)))?;
+        tree.field(field, |item| {
+            bytes += item.map_or(0, |item| item.value.len());
+            answer_or_null(ctx, item.map(|item| item.value));
+        })?;
+        *at += 1;
+        if bytes > BYTES {
+            break;
+        }
     }
-    *at += ITEMS;
     Ok(*at >= args.len())
 }
 

@@ -438,7 +438,7 @@ impl<'a> Ctx<'a> {
         'a: 'k,
     {
         let mut coll = self.new_coll(key, kind, old);
-        // What it does not know yet, it finds out.
+        // Its times are not known yet: they are looked up.
         coll.has_times = kind == Kind::Hash;
         coll.head = head;
         coll
