@@ -3,6 +3,8 @@
 
 mod disk;
 mod disk_crash;
+mod disk_slices;
+mod disk_slices_crash;
 mod disk_spelling;
 mod disk_troubles;
 mod queue_upgrade;

@@ -1,5 +1,5 @@
-//! The disk tier: pages that leave memory and were asked for more than once, found again after any
-//! restart.
+//! The disk tier: pages, and slices of large ones, that leave memory and were asked for more than
+//! once, found again after any restart.
 //!
 //! Memory first, then the disk, then the fleet, then the origin. Lookups for requests are in
 //! `fetch::disk`; the files are `larder-disk`'s. This room connects them:
@@ -13,6 +13,7 @@
 //! | `sites.rs` | the sites that purges of tags are of, known after a start |
 //! | `fleet.rs` | purges of other Larders that are carried out, known after a start |
 //! | `read.rs` | reading a record, with all checks before it is used |
+//! | `slices.rs` | slices: their keys and records, reading one into memory |
 //! | `trouble.rs` | failures: told once, and when to try again |
 //! | `hottest.rs` | at a stop, what memory has that the disk has not |
 //! | `figures.rs` | counters and figures |
@@ -29,10 +30,12 @@ mod purges;
 mod queue;
 mod read;
 mod sites;
+mod slices;
 mod trouble;
 mod writer;
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     io,
     sync::{
@@ -44,17 +47,25 @@ use std::{
 };
 
 use larder_disk::{Directory, Disk, Options, key_hash};
-use larder_store::{Entry, Store};
+use larder_store::{Entry, Namespace, Store};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use self::purges::Begun;
 pub(crate) use self::read::{Answer, DiskRecord};
 pub(crate) use self::sites::fingerprint;
+pub(crate) use self::slices::SliceRead;
 use self::{
     figures::Counters, purged::Purged, purges::Notices, queue::Item, queue::Queue, read::Reads,
     sites::Sites, trouble::Trouble,
 };
-use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
+use crate::{
+    clock::Clock,
+    page::lookup::{PAGES, SLICES},
+    settings::DiskSettings,
+};
+
+/// The namespaces of memory that are kept on the disk.
+const KEPT: [Namespace; 2] = [PAGES, SLICES];
 
 /// Milliseconds for reads under way.
 const CLOSE: usize = 1000;
@@ -123,6 +134,11 @@ pub(crate) struct Tier {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// The key on the disk of an entry of memory.
+fn key_in(ns: Namespace, key: &[u8]) -> Cow<'_, [u8]> {
+    if ns == SLICES { Cow::Owned(slices::key(key)) } else { Cow::Borrowed(key) }
+}
+
 impl Tier {
     /// Opens the disk and starts its threads. A disk that cannot be opened is tried again later.
     /// `sites`: see [`fingerprint`]. `missed`: what happened since another process closed the disk
@@ -165,9 +181,9 @@ impl Tier {
         };
         let (before, after) = (tier.clone(), tier.clone());
         store.hand_over(
-            PAGES,
+            &KEPT,
             Box::new(move || before.ticket()),
-            Box::new(move |entry, ticket| after.offer(entry, ticket)),
+            Box::new(move |ns, entry, ticket| after.offer(ns, entry, ticket)),
         );
         let (writing, purging) = (tier.clone(), tier.clone());
         let writer = std::thread::Builder::new().name("larder-disk".to_owned());
@@ -247,16 +263,16 @@ impl Tier {
         self.writable().map_or(0, |disk| disk.ticket())
     }
 
-    /// Takes a page that was evicted.
-    fn offer(&self, entry: Entry<'static>, ticket: u64) {
+    /// Takes a page or slice that was evicted.
+    fn offer(&self, ns: Namespace, entry: Entry<'static>, ticket: u64) {
         let Some(disk) = self.writable().filter(|_| ticket > 0) else { return };
-        if !disk.register(entry.key(), ticket) {
+        if slices::is_for_memory(ns, &entry) || !disk.register(&key_in(ns, entry.key()), ticket) {
             return;
         }
-        let mut item = Some(Item::Evicted(entry, ticket));
+        let mut item = Some(Item::Evicted(ns, entry, ticket));
         if !self.queue.push(&mut item) {
-            if let Some(Item::Evicted(entry, ticket)) = item {
-                disk.withdraw(entry.key(), ticket);
+            if let Some(Item::Evicted(ns, entry, ticket)) = item {
+                disk.withdraw(&key_in(ns, entry.key()), ticket);
             }
             self.counters.dropped.one();
         }
@@ -264,7 +280,11 @@ impl Tier {
 
     /// Writes the page under a key that memory has now, whether it is asked for again or not.
     pub(crate) fn keep(&self, key: &[u8]) {
-        if self.writable().is_some() && !self.queue.push(&mut Some(Item::Key(key.into()))) {
+        self.keep_in(PAGES, key);
+    }
+
+    fn keep_in(&self, ns: Namespace, key: &[u8]) {
+        if self.writable().is_some() && !self.queue.push(&mut Some(Item::Key(ns, key.into()))) {
             self.counters.dropped.one();
         }
     }

@@ -18,16 +18,20 @@ use http::{
 use larder_proto::{
     http::{Fields, Method, RangeSet, RequestHead, range::RangeSpec},
     page::{Encoding, PageFlags, Partial, Verify, view},
-    rules::{ErrorCause, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable},
+    rules::{
+        ErrorCause, Forward, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable,
+    },
 };
-use larder_store::{Entry, Namespace, Put};
+use larder_store::{Entry, Put};
 
 use super::outgoing;
 use crate::{
     clock::Ms,
+    disk::SliceRead,
     fetch::{
         FetchResult, Plan,
         complete::Extent,
+        disk,
         job::{self, Job, Keep},
         store::NewPage,
     },
@@ -36,15 +40,12 @@ use crate::{
         flight::{Again, Failure, Joined, Landing},
         forms::copied,
         head::Spelled,
-        lookup::{PAGES, StoredPage},
+        lookup::{PAGES, SLICES, StoredPage},
     },
     request::{Request, pages::Pages, route::Route},
     room::Holding,
-    settings::Slicing,
+    settings::{DiskUse, Slicing},
 };
-
-/// Where slices live.
-pub(crate) const SLICES: Namespace = Namespace(20);
 
 /// Bytes of a slice of a page that is kept so because it is asked for by ranges.
 const AUTO: u64 = 1 << 20;
@@ -123,12 +124,41 @@ impl Map {
         key(self.number, number)
     }
 
+    /// The length of a slice.
+    fn length(&self, number: u64) -> u64 {
+        Wanted { size: self.size, number }.part(self.total).bytes()
+    }
+
     /// A slice that is in memory.
     pub(crate) fn get(&self, request: &Request<'_, '_>, number: u64) -> Option<Entry<'static>> {
         let entry = request.pages.store.get(SLICES, &self.key(number), request.now())?;
-        let part = Wanted { size: self.size, number }.part(self.total);
-        (entry.len() == part.bytes()).then_some(entry)
+        (entry.len() == self.length(number)).then_some(entry)
     }
+
+    /// The same, not counted as a read: eviction hands on to the disk that which is read again.
+    fn peek(&self, pages: &Pages, number: u64) -> Option<Entry<'static>> {
+        let entry = pages.store.peek(SLICES, &self.key(number), pages.clock.now())?;
+        (entry.len() == self.length(number)).then_some(entry)
+    }
+
+    /// Where a slice is now, without a wait.
+    pub(crate) fn place(&self, request: &Request<'_, '_>, number: u64) -> Place {
+        let disk = || request.pages.shared.disk.as_ref();
+        match self.peek(request.pages, number) {
+            Some(_) => Place::Memory,
+            None if disk().is_some_and(|disk| disk.has_slice(&self.key(number))) => Place::Disk,
+            None => Place::Origin,
+        }
+    }
+}
+
+/// Where a slice is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Memory,
+    /// As far as its index knows.
+    Disk,
+    Origin,
 }
 
 fn key(map: u64, number: u64) -> Vec<u8> {
@@ -200,7 +230,9 @@ async fn map(
     let map = Map { total: part.total, size, number, etag: etag.to_vec() };
     // Before the map: whoever finds it finds the slice.
     let body = read(job.pages.as_ref(), response, part.bytes()).await?;
-    let kept = put(&job.pages, &map, wanted.number, &body);
+    let flags = lifetime.flags.with(disk::flags(keep, facts.fields));
+    let always = keep.policy.disk == DiskUse::Always;
+    let kept = put(&job.pages, &map, (keep.key(), flags, always), wanted.number, &body);
     let stored = kept && put_map(job, keep, response, facts, lifetime, &map);
     stored.then_some(Again::Stored)
 }
@@ -240,16 +272,29 @@ async fn read(pages: &Pages, response: &mut Response, length: u64) -> Option<Vec
     (out.len() as u64 == length).then_some(out)
 }
 
-fn put(pages: &Pages, map: &Map, number: u64, body: &[u8]) -> bool {
-    let put = Put { value: &[body], ..Put::default() };
-    let stored = pages.store.set(SLICES, &map.key(number), put, pages.clock.now());
+/// Puts a slice into memory, and by rule on the disk. `page`: key and flags of its map, and whether
+/// it is for the disk at once.
+fn put(
+    pages: &Pages,
+    map: &Map,
+    (page, flags, always): (&[u8], PageFlags, bool),
+    number: u64,
+    body: &[u8],
+) -> bool {
+    let tier = pages.shared.disk.as_ref();
+    let mark = tier.map_or(0, |disk| disk.slice_mark(page, flags));
+    let (key, put) = (map.key(number), Put { value: &[body], flags: mark, ..Put::default() });
+    let stored = pages.store.set(SLICES, &key, put, pages.clock.now());
     if stored.is_err() {
         pages.counters.store_refused.one();
+    }
+    if let Some(disk) = tier.filter(|_| always && mark != 0 && stored.is_ok()) {
+        disk.keep_slice(&key);
     }
     stored.is_ok()
 }
 
-/// A slice of a page, from memory or from the origin: fetched once for all who want it.
+/// A slice of a page, from memory, the disk or the origin: read or fetched once for all who want it.
 pub(crate) async fn slice(
     request: &Request<'_, '_>,
     route: &Route<'_>,
@@ -269,7 +314,10 @@ pub(crate) async fn slice(
         match flights.join(&key, &route.key, request.hops(), request.client()) {
             Joined::Leader(lead) => {
                 let others = Some(lead.flight.others.clone());
-                let fetched = fetch(request, route, held, map, (number, others)).await;
+                let fetched = match on_disk(request, held, map, number).await {
+                    Some(slice) => Ok(slice),
+                    None => fetch(request, route, held, map, (number, others)).await,
+                };
                 let landing = match &fetched {
                     Err(NoSlice::Failed(failure)) => Landing::Failed(failure.clone()),
                     _ => Landing::LookAgain(Again::Changed),
@@ -293,6 +341,30 @@ pub(crate) async fn slice(
     fetch(request, route, held, map, (number, None)).await
 }
 
+/// A slice that is on the disk. Purges need no look: they mean the map.
+async fn on_disk(
+    request: &Request<'_, '_>,
+    held: &StoredPage,
+    map: &Map,
+    number: u64,
+) -> Option<Slice> {
+    let disk = request.pages.shared.disk.as_ref()?;
+    let read = disk.slice(&map.key(number), map.length(number)).await?;
+    keep_map(request, held);
+    Some(match read {
+        SliceRead::Stored(entry) => Slice::Stored(entry),
+        SliceRead::Bytes(bytes) => Slice::Ready(bytes),
+    })
+}
+
+/// Sees to it that the disk has the map: one that only memory has would be lost at a crash, and its
+/// slices with it.
+fn keep_map(request: &Request<'_, '_>, held: &StoredPage) {
+    if let Some(disk) = &request.pages.shared.disk {
+        disk.keep_map(held.entry.key(), held.meta.flags);
+    }
+}
+
 /// The number of the map that is stored now.
 fn map_number(entry: &Entry<'_>) -> Option<u64> {
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
@@ -309,6 +381,8 @@ async fn fetch(
     (number, others): (u64, Option<Arc<Others>>),
 ) -> Result<Slice, NoSlice> {
     let broken = || NoSlice::Failed(Arc::new(BROKEN));
+    // Where the disk should have had it: the answer's head may not say so any more.
+    request.stats.forwarded(Forward::Partial);
     let wanted = Wanted { size: map.size, number };
     let mode = Mode::Complete { range: wanted.range(), validator: map.etag.clone() };
     let mut outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
@@ -345,8 +419,11 @@ async fn fetch(
         request.pages.counters.truncated.one();
         return Err(broken());
     };
-    if put(request.pages, map, number, &body)
-        && let Some(entry) = map.get(request, number)
+    let always = route.policy.disk == DiskUse::Always;
+    let page = (held.entry.key(), held.meta.flags, always);
+    keep_map(request, held);
+    if put(request.pages, map, page, number, &body)
+        && let Some(entry) = map.peek(request.pages, number)
     {
         return Ok(Slice::Stored(entry));
     }

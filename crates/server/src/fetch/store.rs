@@ -307,7 +307,7 @@ fn commit_if(
         Ok(Committed::Purged) => {}
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
-            disk::keep(job, &draft.key);
+            disk::keep(job, draft);
             behind::begin(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, draft, version);
