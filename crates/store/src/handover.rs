@@ -54,12 +54,7 @@ impl Store {
     /// marked stale are not. `ticket` is called before an entry is taken out, `take` after, with the
     /// result; both by the thread that evicts, and neither may write to the store. False, and
     /// nothing changed, if there is a receiver already.
-    pub fn hand_over(
-        &'static self,
-        of: &'static [Namespace],
-        ticket: Ticket,
-        take: Take,
-    ) -> bool {
+    pub fn hand_over(&'static self, of: &'static [Namespace], ticket: Ticket, take: Take) -> bool {
         self.receiver.0.set(Handover { store: self, of, ticket, take }).is_ok()
     }
 

@@ -119,6 +119,14 @@ fn slices_by_rule_are_there_after_a_kill() {
         figure(&larder, "slice_stores") == 21 && figure(&larder, "entries") == 22
     });
     kill(larder);
+    let path = place.path().display().to_string();
+    let command = |args: &[&str]| larder_tests::larder::run(&[&["disk"], args].concat());
+    let (_, listed, _) = command(&["list", &path]);
+    assert!(listed.contains(&format!(" {} ", 20 * SIZE + 5)), "{listed}");
+    let (done, checked, _) = command(&["check", &path]);
+    assert!(done.success() && checked.starts_with("22 records"), "{checked}");
+    let (done, dumped, _) = command(&["dump", &path, "http://site.test/file"]);
+    assert!(done.success() && dumped.as_bytes() == content(1, 0, 20 * SIZE + 4));
     let larder = loaded(place.start(&origin, ALWAYS));
     let whole = get(larder.addr(), "/file");
     from_disk(&whole);

@@ -184,9 +184,11 @@ fn a_kill_mixes_no_versions_of_slices_and_brings_no_purged_one_back() {
             .map(|thread| {
                 let (world, over, addr) = (world.clone(), over.clone(), larder.addr());
                 let mut random = Random(seed ^ (thread + 1) << 48 ^ u64::from(round));
-                std::thread::spawn(move || {
-                    while !over.load(SeqCst) && world.get(addr, &mut random) {}
-                })
+                std::thread::spawn(
+                    move || {
+                        while !over.load(SeqCst) && world.get(addr, &mut random) {}
+                    },
+                )
             })
             .collect();
         let enough = world.served.load(SeqCst) + 100 + random.below(500);

@@ -6,12 +6,15 @@ use larder_disk::{Directory, Disk, Writer};
 use larder_store::{Cursor, Keep};
 
 use super::{KEPT, Tier};
-use crate::clock::Ms;
+use crate::{
+    clock::Ms,
+    page::{lookup::PAGES, published::PUBLISHED},
+};
 
 /// Entries looked at in one step.
 const STEP: usize = 256;
 
-/// Writes those that were asked for more than once until the time is over: in each round those that
+/// Writes those that were asked for more than once, and published pages, until the time is over: in each round those that
 /// were asked for at least so often, as the store counts it.
 pub(super) fn write(
     tier: &Tier,
@@ -27,7 +30,8 @@ pub(super) fn write(
             }
             let mut keys = Vec::new();
             cursor = tier.store.scan(ns, at, STEP, &mut |key, info| {
-                if info.fetched && !info.stale {
+                let published = ns == PAGES && info.flags == PUBLISHED;
+                if (info.fetched || published) && !info.stale {
                     keys.push(Box::<[u8]>::from(key));
                 }
                 Keep::Keep

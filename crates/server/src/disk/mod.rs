@@ -9,7 +9,7 @@
 //! | `queue.rs` | pages on their way to the disk |
 //! | `writer.rs` | the thread that writes them, opens the disk, and tries again after failures |
 //! | `purges.rs` | purges: noted at once, durable by a thread of its own |
-//! | `purged.rs` | purges by what they mean: no record from before one is used |
+//! | `purged.rs`, `prefixes.rs` | purges by what they mean: no record from before one is used |
 //! | `sites.rs` | the sites that purges of tags are of, known after a start |
 //! | `fleet.rs` | purges of other Larders that are carried out, known after a start |
 //! | `read.rs` | reading a record, with all checks before it is used |
@@ -25,6 +25,7 @@
 mod figures;
 mod fleet;
 mod hottest;
+mod prefixes;
 mod purged;
 mod purges;
 mod queue;
@@ -47,6 +48,7 @@ use std::{
 };
 
 use larder_disk::{Directory, Disk, Options, key_hash};
+use larder_proto::page::slice_on_disk;
 use larder_store::{Entry, Namespace, Store};
 use parking_lot::{Mutex, RwLock};
 
@@ -122,6 +124,8 @@ pub(crate) struct Tier {
     missed: AtomicBool,
     /// Hashes of keys of which memory got newer records while the disk was not open.
     replaced: Mutex<HashSet<u64>>,
+    /// Published pages may be on the disk.
+    published: AtomicBool,
     /// The server ends: no more pages are taken.
     ending: AtomicBool,
     queue: Queue,
@@ -136,7 +140,7 @@ pub(crate) struct Tier {
 
 /// The key on the disk of an entry of memory.
 fn key_in(ns: Namespace, key: &[u8]) -> Cow<'_, [u8]> {
-    if ns == SLICES { Cow::Owned(slices::key(key)) } else { Cow::Borrowed(key) }
+    if ns == SLICES { Cow::Owned(slice_on_disk(key)) } else { Cow::Borrowed(key) }
 }
 
 impl Tier {
@@ -162,6 +166,7 @@ impl Tier {
             troubles: AtomicU8::new(0),
             missed: AtomicBool::new(missed.purges),
             replaced: Mutex::new(missed.replaced.into_iter().collect()),
+            published: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             queue: Queue::default(),
             purged: Purged::default(),
@@ -210,6 +215,8 @@ impl Tier {
         let (disk, purges) = Disk::open(files, options)?;
         let disk = Arc::new(disk);
         let writer = disk.writer()?;
+        // Of an earlier run.
+        self.published.fetch_or(writer.first() > 1, Ordering::Relaxed);
         let mut same_sites = false;
         for purge in &purges {
             match purge.kind {
@@ -311,6 +318,17 @@ impl Tier {
     /// dropped once it is in memory: until then, the page before it may leave memory for the disk.
     pub(crate) fn publishing<'t>(&'t self, key: &'t [Vec<u8>]) -> Begun<'t> {
         self.begin(Means::Keys(key), self.clock.now())
+    }
+
+    /// Writes a published page that memory has, whatever it is asked for: no origin has it.
+    pub(crate) fn keep_published(&self, key: &[u8]) {
+        self.published.store(true, Ordering::Relaxed);
+        self.keep(key);
+    }
+
+    /// Whether a published page may be on the disk under this key.
+    pub(crate) fn may_be_published(&self, key: &[u8]) -> bool {
+        self.published.load(Ordering::Relaxed) && self.has(key)
     }
 
     /// Gives the directory up, for another process. Reads under way come to their end first, or

@@ -7,23 +7,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use larder_proto::{http::key, page::PageFlags};
+use larder_proto::{
+    http::key,
+    page::{PageFlags, slice_on_disk},
+};
 use larder_store::{Entry, If, Namespace, Put};
 use tokio::time::timeout;
 
 use super::{DiskRecord, Tier};
 use crate::page::lookup::SLICES;
 
-/// Before the key of a slice in memory: no page has such a key.
-const PREFIX: &[u8] = b"\xffslice ";
-
 /// Mark of a slice in memory that may be on the disk, in its client bits: its map may be, too.
 pub(super) const FOR_DISK: u32 = 1;
-
-/// The key on the disk of a slice.
-pub(super) fn key(slice: &[u8]) -> Vec<u8> {
-    [PREFIX, slice].concat()
-}
 
 /// Whether an entry is a slice that is not for the disk.
 pub(super) fn is_for_memory(ns: Namespace, entry: &Entry<'_>) -> bool {
@@ -54,7 +49,7 @@ impl Tier {
 
     /// Whether the disk may have a slice: no wait.
     pub(crate) fn has_slice(&self, slice: &[u8]) -> bool {
-        self.has(&key(slice))
+        self.has(&slice_on_disk(slice))
     }
 
     /// Writes a slice that memory has now.
@@ -72,7 +67,7 @@ impl Tier {
     /// Reads a slice of this length into memory; waits as long as the settings say. None: there is
     /// no usable one.
     pub(crate) async fn slice(self: &Arc<Self>, slice: &[u8], length: u64) -> Option<SliceRead> {
-        let (on_disk, slice) = (key(slice), Box::<[u8]>::from(slice));
+        let (on_disk, slice) = (slice_on_disk(slice), Box::<[u8]>::from(slice));
         // By the thread that reads: a copy of a long slice takes longer than a worker has.
         let take = move |tier: &Tier, found: DiskRecord| tier.take_slice(&slice, length, &found);
         let read = timeout(self.patience(), self.read(&on_disk, take)).await;

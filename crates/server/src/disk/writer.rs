@@ -15,6 +15,7 @@ use crate::{
     clock::Ms,
     page::{
         lookup::{PAGES, SLICES},
+        published::mark_of,
         spelling,
     },
 };
@@ -220,13 +221,14 @@ fn withdraw(disk: &Disk<Directory>, items: impl IntoIterator<Item = Item>) {
     }
 }
 
-/// Whether a record may be on the disk: a whole page that a site's origin gave, for everybody, with
-/// some life in it, found by its URL alone; or the marker of such pages.
+/// Whether a record may be on the disk: a whole page that a site's origin gave or that was
+/// published, for everybody, with some life in it, found by its URL alone; or the marker of such
+/// pages.
 fn is_for_disk(entry: &Entry<'_>, page: &PageView<'_>, now: Ms) -> bool {
     matches!(page.meta.kind, Kind::Page | Kind::VaryMarker)
         && page.meta.partial.is_none()
         && slices::may_have(page.key, page.meta.flags)
-        && entry.flags() == 0
+        && entry.flags() == mark_of(page.meta.flags)
         && page.key == entry.key()
         && entry.expires().is_none_or(|at| at > now + SHORTEST)
 }

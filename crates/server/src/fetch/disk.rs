@@ -28,6 +28,7 @@ use crate::{
         flight::{Again, Landing, Lead},
         foreign::sound,
         lookup::PAGES,
+        published::mark_of,
         spelling::{self, Rules},
         tags::site_tag,
         variant::{self, Marker},
@@ -200,6 +201,7 @@ impl Lookup<'_> {
     async fn put(&self, found: &DiskRecord, page: &PageView<'_>) -> Result<bool, PutError> {
         let draft = PageDraft {
             expires: found.expires(),
+            flags: mark_of(page.meta.flags),
             ..PageDraft::copy_of(page, page.meta, &self.keep.site, 0)
         };
         let (writer, body) = (self.pages.writer(), found.body(page));

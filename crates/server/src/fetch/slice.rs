@@ -17,7 +17,7 @@ use http::{
 };
 use larder_proto::{
     http::{Fields, Method, RangeSet, RequestHead, range::RangeSpec},
-    page::{Encoding, PageFlags, Partial, Verify, view},
+    page::{Encoding, PageFlags, Partial, Slices, Verify, view},
     rules::{
         ErrorCause, Forward, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable,
     },
@@ -97,10 +97,7 @@ impl Wanted {
 
 /// The map of a page in slices.
 pub(crate) struct Map {
-    pub(crate) total: u64,
-    /// Bytes of a slice.
-    pub(crate) size: u64,
-    number: u64,
+    pub(crate) slices: Slices,
     etag: Vec<u8>,
 }
 
@@ -109,36 +106,19 @@ impl Map {
     pub(crate) fn of(held: &StoredPage) -> Option<Self> {
         let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
         let body = copied(&held.entry, page.body_at as u64, page.body_len);
-        let (number, size) = (body.first_chunk::<8>()?, body.last_chunk::<8>()?);
-        let (number, size) = (u64::from_le_bytes(*number), u64::from_le_bytes(*size));
-        let etag = page.etag?.to_vec();
-        (body.len() == 16 && size > 0).then_some(Self {
-            total: page.meta.nonce,
-            size,
-            number,
-            etag,
-        })
-    }
-
-    fn key(&self, number: u64) -> Vec<u8> {
-        key(self.number, number)
-    }
-
-    /// The length of a slice.
-    fn length(&self, number: u64) -> u64 {
-        Wanted { size: self.size, number }.part(self.total).bytes()
+        Some(Self { slices: Slices::of(&page, &body)?, etag: page.etag?.to_vec() })
     }
 
     /// A slice that is in memory.
     pub(crate) fn get(&self, request: &Request<'_, '_>, number: u64) -> Option<Entry<'static>> {
-        let entry = request.pages.store.get(SLICES, &self.key(number), request.now())?;
-        (entry.len() == self.length(number)).then_some(entry)
+        let entry = request.pages.store.get(SLICES, &self.slices.key(number), request.now())?;
+        (entry.len() == self.slices.length(number)).then_some(entry)
     }
 
     /// The same, not counted as a read: eviction hands on to the disk that which is read again.
     fn peek(&self, pages: &Pages, number: u64) -> Option<Entry<'static>> {
-        let entry = pages.store.peek(SLICES, &self.key(number), pages.clock.now())?;
-        (entry.len() == self.length(number)).then_some(entry)
+        let entry = pages.store.peek(SLICES, &self.slices.key(number), pages.clock.now())?;
+        (entry.len() == self.slices.length(number)).then_some(entry)
     }
 
     /// Where a slice is now, without a wait.
@@ -146,7 +126,9 @@ impl Map {
         let disk = || request.pages.shared.disk.as_ref();
         match self.peek(request.pages, number) {
             Some(_) => Place::Memory,
-            None if disk().is_some_and(|disk| disk.has_slice(&self.key(number))) => Place::Disk,
+            None if disk().is_some_and(|disk| disk.has_slice(&self.slices.key(number))) => {
+                Place::Disk
+            }
             None => Place::Origin,
         }
     }
@@ -159,10 +141,6 @@ pub(crate) enum Place {
     /// As far as its index knows.
     Disk,
     Origin,
-}
-
-fn key(map: u64, number: u64) -> Vec<u8> {
-    [map.to_be_bytes(), number.to_be_bytes()].concat()
 }
 
 /// A slice for one client.
@@ -225,9 +203,9 @@ async fn map(
     if cookies || Encoding::of(facts.fields.get("content-encoding")) != Encoding::Identity {
         return None;
     }
-    let number = job.pages.nonce();
-    let size = wanted.size;
-    let map = Map { total: part.total, size, number, etag: etag.to_vec() };
+    let (number, size) = (job.pages.nonce(), wanted.size);
+    let slices = Slices { number, size, total: part.total };
+    let map = Map { slices, etag: etag.to_vec() };
     // Before the map: whoever finds it finds the slice.
     let body = read(job.pages.as_ref(), response, part.bytes()).await?;
     let flags = lifetime.flags.with(disk::flags(keep, facts.fields));
@@ -252,8 +230,8 @@ fn put_map(
     let extent = Extent { meta: lifetime.meta(&whole), before: 0, length: None };
     let page = NewPage::of(job, keep, response, facts, &lifetime, extent);
     let Some(mut page) = page else { return false };
-    page.draft.meta.nonce = map.total;
-    page.put(job, &[&map.number.to_le_bytes(), &map.size.to_le_bytes()])
+    page.draft.meta.nonce = map.slices.total;
+    page.put(job, &[&map.slices.number.to_le_bytes(), &map.slices.size.to_le_bytes()])
 }
 
 /// Reads a body of exactly so many bytes.
@@ -283,7 +261,8 @@ fn put(
 ) -> bool {
     let tier = pages.shared.disk.as_ref();
     let mark = tier.map_or(0, |disk| disk.slice_mark(page, flags));
-    let (key, put) = (map.key(number), Put { value: &[body], flags: mark, ..Put::default() });
+    let (key, put) =
+        (map.slices.key(number), Put { value: &[body], flags: mark, ..Put::default() });
     let stored = pages.store.set(SLICES, &key, put, pages.clock.now());
     if stored.is_err() {
         pages.counters.store_refused.one();
@@ -303,7 +282,7 @@ pub(crate) async fn slice(
     number: u64,
 ) -> Result<Slice, NoSlice> {
     let flights = &request.pages.shared.flights;
-    let key = map.key(number);
+    let key = map.slices.key(number);
     for round in 0.. {
         if let Some(entry) = map.get(request, number) {
             return Ok(Slice::Stored(entry));
@@ -332,7 +311,7 @@ pub(crate) async fn slice(
                 }
                 let now = request.now();
                 let current = request.pages.store.peek(PAGES, held.entry.key(), now);
-                if current.and_then(|entry| map_number(&entry)) != Some(map.number) {
+                if current.and_then(|entry| map_number(&entry)) != Some(map.slices.number) {
                     return Err(NoSlice::Changed);
                 }
             }
@@ -349,7 +328,7 @@ async fn on_disk(
     number: u64,
 ) -> Option<Slice> {
     let disk = request.pages.shared.disk.as_ref()?;
-    let read = disk.slice(&map.key(number), map.length(number)).await?;
+    let read = disk.slice(&map.slices.key(number), map.slices.length(number)).await?;
     keep_map(request, held);
     Some(match read {
         SliceRead::Stored(entry) => Slice::Stored(entry),
@@ -383,7 +362,7 @@ async fn fetch(
     let broken = || NoSlice::Failed(Arc::new(BROKEN));
     // Where the disk should have had it: the answer's head may not say so any more.
     request.stats.forwarded(Forward::Partial);
-    let wanted = Wanted { size: map.size, number };
+    let wanted = Wanted { size: map.slices.size, number };
     let mode = Mode::Complete { range: wanted.range(), validator: map.etag.clone() };
     let mut outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
     outgoing.method = http::Method::GET;
@@ -402,7 +381,7 @@ async fn fetch(
     let same_tag = fields.get("etag").is_none_or(|tag| tag == map.etag);
     let part = partial::content_range(fields);
     match response.status {
-        206 if same_tag && part == Some(wanted.part(map.total)) => {}
+        206 if same_tag && part == Some(wanted.part(map.slices.total)) => {}
         // Another version, or none any more: all slices of this one are of no use.
         200 | 206 | 404 | 410 | 416 => {
             request.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
@@ -414,7 +393,8 @@ async fn fetch(
             return Err(NoSlice::Failed(Arc::new(Failure { cause, ..BROKEN })));
         }
     }
-    let Some(body) = read(request.pages, &mut response, wanted.part(map.total).bytes()).await
+    let Some(body) =
+        read(request.pages, &mut response, wanted.part(map.slices.total).bytes()).await
     else {
         request.pages.counters.truncated.one();
         return Err(broken());

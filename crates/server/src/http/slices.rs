@@ -31,7 +31,7 @@ const LOOKED: usize = 1024;
 
 /// The numbers of the slices of a range, and the part of each.
 fn numbers(map: &Map, range: ByteRange) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
-    let size = map.size;
+    let size = map.slices.size;
     (range.first / size..=range.last / size).map(move |number| {
         let from = range.first.max(number * size) - number * size;
         let to = range.last.min(number * size + (size - 1)) + 1 - number * size;
@@ -49,7 +49,7 @@ fn head(
     keep: bool,
 ) -> Option<(Delivered, Body)> {
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
-    let page = PageView { body_len: map.total, ..page };
+    let page = PageView { body_len: map.slices.total, ..page };
     deliver::headed(exchange, out, &page, &held.meta, served, keep)
 }
 
@@ -92,7 +92,7 @@ pub(super) fn hit(
 
 /// Appends a range whose slices are in memory, if they are few.
 fn one(exchange: &Exchange<'_, '_>, out: &mut Out, map: &Map, range: ByteRange) -> bool {
-    range.last / map.size - range.first / map.size < AT_ONCE
+    range.last / map.slices.size - range.first / map.slices.size < AT_ONCE
         && numbers(map, range).all(|(number, from, to)| {
             let entry = map.get(&exchange.request, number);
             entry.is_some_and(|entry| {
