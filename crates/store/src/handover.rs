@@ -51,8 +51,8 @@ impl Handed<'_> {
 impl Store {
     /// Hands live entries of these namespaces that are evicted to `take`, if they were asked for
     /// more than once: read since they were stored, or stored again soon after an eviction. Entries
-    /// marked stale are not. `ticket` is called before an entry is taken out, `take` after, with the
-    /// result; both by the thread that evicts, and neither may write to the store. False, and
+    /// marked stale are not. `ticket` is called before an entry is taken out, `take` after, with
+    /// the result; both by the thread that evicts, and neither may write to the store. False, and
     /// nothing changed, if there is a receiver already.
     pub fn hand_over(&'static self, of: &'static [Namespace], ticket: Ticket, take: Take) -> bool {
         self.receiver.0.set(Handover { store: self, of, ticket, take }).is_ok()

@@ -240,6 +240,39 @@ fn slices_of_forbidden_pages_stay_in_memory() {
     assert_eq!(figure(&larder, "loaded"), 4, "a map and three slices");
 }
 
+/// A 304 says that the page is private from now on, which the operator has kept all the same.
+#[test]
+fn slices_of_a_page_that_becomes_private_stay_off_the_disk() {
+    let place = Place::new();
+    let origin = Origin::start(|seen, reply| {
+        let private = seen.number >= 2;
+        let control = ["Cache-Control: max-age=6000", "Cache-Control: private, max-age=6000"];
+        let fields = [control[usize::from(private)], "ETag: \"v1\""];
+        if seen.get("if-none-match").is_some() {
+            reply.head(304, &fields);
+            return;
+        }
+        let first = if seen.get("range").is_some_and(|r| r.contains("=0-")) { 0 } else { SIZE };
+        let part = format!("Content-Range: bytes {first}-{}/{}", first + SIZE - 1, 2 * SIZE);
+        let [control, tag] = fields;
+        reply.answer(206, &[control, tag, &part], content(1, first, first + SIZE - 1));
+    });
+    let larder = loaded(place.start(&origin, "slice = \"64KiB\"\ncache = true\nttl = \"1h\""));
+    for number in [0, 1, 0, 1] {
+        is(&slice(&larder, "/file", number), 1, number);
+    }
+    assert_eq!(origin.count(), 2);
+    let fields = ["Range: bytes=0-99", "Cache-Control: no-cache"];
+    is(&get_with(larder.addr(), "/file", &fields), 1, 0);
+    for number in [0, 1, 0, 1] {
+        is(&slice(&larder, "/file", number), 1, number);
+    }
+    stop(larder);
+    for first in [0, SIZE] {
+        assert!(!place.holds(&content(1, first, first + 63)), "{first}");
+    }
+}
+
 #[test]
 fn damaged_slices_are_fetched_again() {
     let (place, files) = (Place::new(), Files::new(4 * SIZE));

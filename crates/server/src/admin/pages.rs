@@ -2,8 +2,8 @@
 //!
 //! A published page is a record like any other (docs/page-format.md), so ranges, conditions, HEAD,
 //! purges and eviction work on it as on an origin's page. It replaces the origin's page of the same
-//! URL until it is reset, expires or is evicted. Where there is a disk it is written there, and found
-//! again after a restart.
+//! URL until it is reset, expires or is evicted. Where there is a disk it is written there, and
+//! found again after a restart.
 
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@ use crate::{
 /// Entries looked at in one step.
 const STEP: usize = 256;
 
-/// Writes those that were asked for more than once, and published pages, until the time is over: in each round those that
-/// were asked for at least so often, as the store counts it.
+/// Writes those that were asked for more than once, and published pages, until the time is over: in
+/// each round those that were asked for at least so often, as the store counts it.
 pub(super) fn write(
     tier: &Tier,
     disk: &Disk<Directory>,

@@ -1,6 +1,6 @@
 //! Purges of prefixes. By host, then in the order of port and path: a record is compared with the
-//! prefixes of its own path and few others, however many were purged, and a purge found at the start
-//! costs a search.
+//! prefixes of its own path and few others, however many were purged, and a purge found at the
+//! start costs a search.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,5 +1,5 @@
-//! Pages and slices on their way to the disk. Evicted ones are pinned in memory: nothing is copied before the
-//! writer has its turn.
+//! Pages and slices on their way to the disk. Evicted ones are pinned in memory: nothing is copied
+//! before the writer has its turn.
 
 use std::{collections::VecDeque, time::Duration};
 

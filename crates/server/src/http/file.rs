@@ -1,7 +1,8 @@
 //! The answer from a file of this machine that is kept ready (`origin::files::kept`).
 //!
 //! The store is looked up first: a page that was published under the URL of a file covers it, and
-//! one that is on the disk is fetched from there. A fetch also answers where rules edit fields, and for every path that leads to no file.
+//! one that is on the disk is fetched from there. A fetch also answers where rules edit fields, and
+//! for every path that leads to no file.
 
 use larder_proto::rules::{Esi, Forward};
 
