@@ -120,11 +120,18 @@ impl World {
         };
         // A line tells its version, the whole answer is to be of that one.
         let now = self.files[file as usize].version.load(SeqCst);
+        let line = body.get((first as usize).next_multiple_of(16) - first as usize..);
+        let digits = line.and_then(|line| std::str::from_utf8(line.get(..7)?).ok());
+        let told = digits.and_then(|digits| digits.parse().ok());
+        // An answer without the beginning of a line is short.
+        let possible = told.map_or(least..=now, |told| told..=told);
         let whole = |version| content(version, first as usize, last as usize) == body;
-        let fault = match (least..=now).find(|version| whole(*version)) {
+        let fault = match possible.clone().find(|version| whole(*version)) {
             _ if status != 206 => Some(format!("status {status}")),
-            Some(_) => None,
-            None => Some(format!("no version from {least} to {now}: {:.60}", text(&body))),
+            Some(version) if (least..=now).contains(&version) => None,
+            found => {
+                Some(format!("{found:?} of {possible:?}, not {least} to {now}: {}", text(&body)))
+            }
         };
         self.served.fetch_add(1, SeqCst);
         if let Some(fault) = fault {
@@ -192,12 +199,11 @@ fn a_kill_mixes_no_versions_of_slices_and_brings_no_purged_one_back() {
             })
             .collect();
         let enough = world.served.load(SeqCst) + 100 + random.below(500);
-        wait_until("enough is served", || {
+        while world.served.load(SeqCst) < enough {
             world.change(&larder, &mut random);
             let before = world.served.load(SeqCst);
             wait_until("some are served", || world.served.load(SeqCst) > before + 20);
-            before + 20 >= enough
-        });
+        }
         hits += figure(&larder, "slice_hits");
         found += figure(&larder, "loaded");
         assert_eq!(figure(&larder, "up"), 1, "{}", larder.stderr());
