@@ -40,7 +40,10 @@ fn entries_asked_for_are_handed_over_whole() {
     };
     let ticket = move || tell.fetch_add(1, Ordering::SeqCst) + 1;
     assert!(store.hand_over(&[NS, ALSO], Box::new(ticket), Box::new(take)));
-    assert!(!store.hand_over(&[NS], Box::new(|| 0), Box::new(|_, _, _| ())), "there is one already");
+    assert!(
+        !store.hand_over(&[NS], Box::new(|| 0), Box::new(|_, _, _| ())),
+        "there is one already"
+    );
     for n in 0..30_000 {
         set(store, NS, n);
         set(store, OTHER, n);
