@@ -190,6 +190,23 @@ fn parse(random: u64, bytes: &[u8]) -> Option<(Vec<Purge>, u64)> {
     bytes[at..].iter().all(|byte| *byte == 0).then_some((found, at as u64))
 }
 
+/// Reads the bytes of a journal of the disk with this random number; `None`: they are damaged.
+#[doc(hidden)]
+pub fn read_journal(random: u64, bytes: &[u8]) -> Option<Vec<Purge>> {
+    parse(random, bytes).map(|(purges, _)| purges)
+}
+
+/// A journal of these purges.
+#[doc(hidden)]
+pub fn write_journal(random: u64, purges: &[Purge]) -> Vec<u8> {
+    let mut bytes = head(random).to_vec();
+    for purge in purges {
+        let at = bytes.len() as u64;
+        purge.write(random, at, &mut bytes);
+    }
+    bytes
+}
+
 fn read_file<S: Storage>(file: &S, most: u64) -> io::Result<Vec<u8>> {
     let length = file.length()?.min(most.max(64 << 20));
     let mut bytes = vec![0; length as usize];
@@ -429,11 +446,7 @@ fn write_new<F: Files>(
     most: u64,
     purges: &[Purge],
 ) -> io::Result<(F::File, u64)> {
-    let mut bytes = head(random).to_vec();
-    for purge in purges {
-        let at = bytes.len() as u64;
-        purge.write(random, at, &mut bytes);
-    }
+    let bytes = write_journal(random, purges);
     let file = files.create(NEW)?;
     let written =
         file.allocate(most).and_then(|()| file.write_full(&bytes, 0)).and_then(|()| file.sync());

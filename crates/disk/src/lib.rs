@@ -61,8 +61,10 @@ pub use disk::{Disk, Reading};
 pub use files::{Directory, Files, Storage};
 pub use format::key_hash;
 pub use journal::{Journalled, Purge};
+#[doc(hidden)]
+pub use journal::{read_journal, write_journal};
 pub use load::Loaded;
-pub use look::{Look, LookedSegment, Start, empty, means};
+pub use look::{Look, LookedSegment, Purged, Start, empty};
 pub use scan::{Entry, Scanned, scan};
 pub use types::{Figures, LEAST, MOST, Ms, Options, PutError, ReadError, Record, is_full};
 pub use writer::Writer;

@@ -125,8 +125,7 @@ impl<F: Files> Disk<F> {
         listed: &Listed,
         purges: &FoundPurges,
     ) -> bool {
-        let purged = purges.keys.get(&listed.hash).copied().unwrap_or(0).max(purges.floor);
-        if listed.ticket < purged {
+        if purges.mean(listed.hash, listed.ticket) {
             return false;
         }
         let place = Place { segment: segment.number, at: listed.at };

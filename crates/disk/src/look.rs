@@ -6,6 +6,7 @@ use crate::disk::{file_name, frame, serial_of};
 use crate::files::{Files, Storage};
 use crate::format::{FrameHead, Home, UNIT};
 use crate::journal::{Journal, Purge};
+use crate::purges::FoundPurges;
 use crate::scan::{self, Entry, Scanned};
 use crate::superblock::Superblock;
 use crate::types::Record;
@@ -111,16 +112,18 @@ impl<S: Storage> LookedSegment<S> {
     }
 }
 
-/// Whether a purge that the disk itself understands means a record: of its key, or of everything.
-/// `None`: the purge is of the caller's kinds.
-pub fn means(purge: &Purge, entry: &Entry) -> Option<bool> {
-    let older = entry.ticket < purge.number;
-    match purge.kind {
-        crate::journal::EVERYTHING => Some(older),
-        crate::journal::KEY | crate::journal::KEYS => {
-            Some(purge.keys().any(|(hash, number)| hash == entry.hash && entry.ticket < number))
-        }
-        _ => None,
+/// The purges that the disk itself understands: of keys, and of everything.
+pub struct Purged(FoundPurges);
+
+impl Purged {
+    /// Those among the purges of a disk ([`Look::purges`]).
+    pub fn of(purges: Vec<Purge>) -> Purged {
+        Purged(FoundPurges::of(purges).0)
+    }
+
+    /// Whether one of them means a record.
+    pub fn mean(&self, entry: &Entry) -> bool {
+        self.0.mean(entry.hash, entry.ticket)
     }
 }
 

@@ -49,6 +49,11 @@ impl FoundPurges {
         }
         (found, others)
     }
+
+    /// Whether one of them means a record.
+    pub(crate) fn mean(&self, hash: u64, ticket: u64) -> bool {
+        ticket < self.floor.max(self.keys.get(&hash).copied().unwrap_or(0))
+    }
 }
 
 impl<F: Files> Disk<F> {

@@ -1,17 +1,17 @@
 //! `larder disk`: looks at the pages on a disk, which a Larder may have open, and empties one.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io::{self, Write as _},
     path::Path,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use larder_disk::{Directory, Entry, Look, LookedSegment, Purge, Record, means};
+use larder_disk::{Directory, Entry, Look, LookedSegment, Purged, Record};
 use larder_proto::{
     http::key::{self, Scheme},
-    page::{Kind, MAX_HEAD_LEN, PageFlags, Verify, view},
+    page::{Kind, MAX_HEAD_LEN, PageFlags, Slices, Verify, is_slice_on_disk, slice_on_disk, view},
     rules::compress,
 };
 
@@ -61,14 +61,14 @@ fn each(
         "the journal of purges is damaged: the next start empties the disk, as purged pages could \
          come back",
     )?;
+    let purged = Purged::of(purges);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let mut seen = HashSet::new();
     for serial in look.segments().map_err(told)?.into_iter().rev() {
         let Ok(segment) = look.segment(serial) else { continue };
         for entry in segment.scanned.iter().flat_map(|scanned| scanned.entries.iter().rev()) {
-            let gone = |purge: &Purge| means(purge, entry) == Some(true);
             let expired = entry.expires.is_some_and(|at| at <= now);
-            let shown = seen.insert(entry.hash) && !expired && !purges.iter().any(gone);
+            let shown = seen.insert(entry.hash) && !expired && !purged.mean(entry);
             if shown && !f(&segment, entry)? {
                 return Ok(());
             }
@@ -108,7 +108,7 @@ fn list(look: &Look<Directory>) -> Result<(), String> {
         let line = writeln!(
             out,
             "{:>11}  {}  {left:>9}  {}{note}",
-            page.body_len,
+            page.content_len(),
             page.meta.status,
             url.escape_debug()
         );
@@ -121,6 +121,10 @@ fn whole(segment: &Segment, entry: &Entry) -> Result<Option<Record>, String> {
     let record = segment.read(entry).map_err(told)?;
     Ok(record.filter(|record| {
         let bytes = record.bytes();
+        // A slice has no checksum but that of its frame.
+        if is_slice_on_disk(record.key()) {
+            return true;
+        }
         view(bytes, bytes.len() as u64, Verify::All).is_ok_and(|page| page.key == record.key())
     }))
 }
@@ -200,7 +204,40 @@ fn dump(look: &Look<Directory>, url: &str, head: bool, variant: usize) -> Result
         }
         false => Ok(()),
     };
-    written.and_then(|()| out.write_all(body)).map_err(|error| error.to_string())
+    written.map_err(|error| error.to_string())?;
+    match Slices::of(&page, body) {
+        Some(slices) => write_slices(look, &slices, &mut out),
+        None => out.write_all(body).map_err(|error| error.to_string()),
+    }
+}
+
+/// Writes the slices of a page one after the other, if all are there.
+fn write_slices(
+    look: &Look<Directory>,
+    slices: &Slices,
+    out: &mut impl io::Write,
+) -> Result<(), String> {
+    let numbers = 0..slices.count();
+    let mut wanted: HashMap<Vec<u8>, u64> =
+        numbers.clone().map(|n| (slice_on_disk(&slices.key(n)), n)).collect();
+    let mut found: HashMap<u64, (u64, Entry)> = HashMap::new();
+    each(look, |segment, entry| {
+        let start = segment.start(entry, 0).map_err(told)?;
+        if let Some(number) = start.and_then(|start| wanted.remove(&start.key)) {
+            found.insert(number, (segment.serial, *entry));
+        }
+        Ok(!wanted.is_empty())
+    })?;
+    if !wanted.is_empty() {
+        let (missing, count) = (wanted.len(), slices.count());
+        return Err(format!("{missing} of the {count} slices of the page are not on the disk"));
+    }
+    for (serial, entry) in numbers.filter_map(|number| found.get(&number)) {
+        let segment = look.segment(*serial).map_err(told)?;
+        let record = segment.read(entry).map_err(told)?.ok_or("a slice is damaged")?;
+        out.write_all(record.bytes()).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 fn empty(directory: &Path) -> Result<(), String> {

@@ -57,6 +57,10 @@ figures! {
             purged;
             /// Written.
             stores;
+            /// Slices of large pages read.
+            slice_hits;
+            /// Slices written.
+            slice_stores;
             /// Not written: too many waited, or the limit was reached.
             dropped;
             /// Not written, as they are too large.
@@ -85,7 +89,8 @@ pub(crate) const DISK: &[Metric] = &[
         labels: &["outcome"],
         help: "Pages looked up (`hit`, `miss`, `slow`: the read took longer than `disk.patience`, \
                `damaged`, `purged`) and written (`store`, `dropped`: too many waited or the limit \
-               was reached, `too_large`).",
+               was reached, `too_large`); slices of large pages read (`slice_hit`) and written \
+               (`slice_store`).",
         rises: "`slow`: see `larder_disk_read_seconds`; `damaged`: the device changes bytes; \
                 `dropped`: raise `disk.write_limit`, or the device is too slow.",
         read: |s, to| {
@@ -96,6 +101,8 @@ pub(crate) const DISK: &[Metric] = &[
                 to.count(&["damaged"], disk.damaged);
                 to.count(&["purged"], disk.purged);
                 to.count(&["store"], disk.stores);
+                to.count(&["slice_hit"], disk.slice_hits);
+                to.count(&["slice_store"], disk.slice_stores);
                 to.count(&["dropped"], disk.dropped);
                 to.count(&["too_large"], disk.too_large);
             });

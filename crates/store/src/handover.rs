@@ -19,12 +19,12 @@ use std::sync::OnceLock;
 const WAITING: usize = 16;
 
 type Ticket = Box<dyn Fn() -> u64 + Send + Sync>;
-type Take = Box<dyn Fn(Entry<'static>, u64) + Send + Sync>;
+type Take = Box<dyn Fn(Namespace, Entry<'static>, u64) + Send + Sync>;
 
 /// The receiver of entries.
 pub(crate) struct Handover {
     store: &'static Store,
-    ns: Namespace,
+    of: &'static [Namespace],
     ticket: Ticket,
     take: Take,
 }
@@ -40,22 +40,22 @@ impl fmt::Debug for Receiver {
 }
 
 /// An entry that is handed over once no lock is held.
-pub(crate) struct Handed<'s>(&'s Handover, Entry<'static>, u64);
+pub(crate) struct Handed<'s>(&'s Handover, Namespace, Entry<'static>, u64);
 
 impl Handed<'_> {
     pub(crate) fn give(self) {
-        (self.0.take)(self.1, self.2);
+        (self.0.take)(self.1, self.2, self.3);
     }
 }
 
 impl Store {
-    /// Hands live entries of `ns` that are evicted to `take`, if they were asked for more than
-    /// once: read since they were stored, or stored again soon after an eviction. Entries marked
-    /// stale are not. `ticket` is called before an entry is taken out, `take` after, with the
-    /// result; both by the thread that evicts, and neither may write to the store. False, and
+    /// Hands live entries of these namespaces that are evicted to `take`, if they were asked for
+    /// more than once: read since they were stored, or stored again soon after an eviction. Entries
+    /// marked stale are not. `ticket` is called before an entry is taken out, `take` after, with
+    /// the result; both by the thread that evicts, and neither may write to the store. False, and
     /// nothing changed, if there is a receiver already.
-    pub fn hand_over(&'static self, ns: Namespace, ticket: Ticket, take: Take) -> bool {
-        self.receiver.0.set(Handover { store: self, ns, ticket, take }).is_ok()
+    pub fn hand_over(&'static self, of: &'static [Namespace], ticket: Ticket, take: Take) -> bool {
+        self.receiver.0.set(Handover { store: self, of, ticket, take }).is_ok()
     }
 
     /// A number from the receiver, if this record would be handed over. Called before the lock is
@@ -63,7 +63,7 @@ impl Store {
     pub(crate) fn handover_ticket(&self, record: &Record<'_>, kind: Kind) -> Option<u64> {
         let to = self.receiver.0.get()?;
         let word = record.word();
-        let wanted = record.ns() == to.ns && !word.stale();
+        let wanted = to.of.contains(&record.ns()) && !word.stale();
         let again = word.fetched() || kind == Kind::Main;
         let waiting = self.segments.number(Kind::Limbo) * WAITING > self.segments.count();
         (wanted && again && !waiting).then(|| (to.ticket)())
@@ -79,6 +79,6 @@ impl Store {
     ) -> Option<Handed<'_>> {
         let to = self.receiver.0.get()?;
         let held = Held::by_lock(&to.store.segments, locked, record.loc());
-        Some(Handed(to, Entry::of(to.store, held, hash), ticket))
+        Some(Handed(to, record.ns(), Entry::of(to.store, held, hash), ticket))
     }
 }

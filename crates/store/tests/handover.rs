@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 const NS: Namespace = Namespace(0);
 const OTHER: Namespace = Namespace(1);
+const ALSO: Namespace = Namespace(2);
 
 fn store() -> &'static Store {
     let options = Options { budget: 16 << 20, ..Options::default() };
@@ -30,15 +31,19 @@ fn entries_asked_for_are_handed_over_whole() {
     let tickets = Arc::new(AtomicU64::new(0));
     let taken = Arc::new(Mutex::new(HashSet::new()));
     let (tell, into, seen) = (tickets.clone(), taken.clone(), tickets.clone());
-    let take = move |entry: Entry<'static>, ticket| {
+    let take = move |ns, entry: Entry<'static>, ticket| {
+        assert!([NS, ALSO].contains(&ns));
         assert!(ticket <= seen.load(Ordering::SeqCst));
         let n = u32::from_le_bytes(entry.key().try_into().unwrap());
         assert_eq!(entry.chunks().collect::<Vec<_>>().concat(), value(n));
         into.lock().unwrap().insert(n);
     };
     let ticket = move || tell.fetch_add(1, Ordering::SeqCst) + 1;
-    assert!(store.hand_over(NS, Box::new(ticket), Box::new(take)));
-    assert!(!store.hand_over(NS, Box::new(|| 0), Box::new(|_, _| ())), "there is one already");
+    assert!(store.hand_over(&[NS, ALSO], Box::new(ticket), Box::new(take)));
+    assert!(
+        !store.hand_over(&[NS], Box::new(|| 0), Box::new(|_, _, _| ())),
+        "there is one already"
+    );
     for n in 0..30_000 {
         set(store, NS, n);
         set(store, OTHER, n);
@@ -65,8 +70,8 @@ fn a_receiver_that_keeps_everything_does_not_take_the_memory() {
     let store = store();
     let kept = Arc::new(Mutex::new(Vec::new()));
     let into = kept.clone();
-    let take = move |entry, _| into.lock().unwrap().push(entry);
-    assert!(store.hand_over(NS, Box::new(|| 0), Box::new(take)));
+    let take = move |_, entry, _| into.lock().unwrap().push(entry);
+    assert!(store.hand_over(&[NS], Box::new(|| 0), Box::new(take)));
     for n in 1..60_000 {
         set(store, NS, n);
         let _ = store.get(NS, &n.to_le_bytes(), 1);

@@ -3,6 +3,9 @@
 
 mod disk;
 mod disk_crash;
+mod disk_published;
+mod disk_slices;
+mod disk_slices_crash;
 mod disk_spelling;
 mod disk_troubles;
 mod queue_upgrade;

@@ -7,6 +7,7 @@
 mod check;
 mod encode;
 mod parts;
+mod slices;
 mod view;
 
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod tests;
 pub use check::{BodyCheck, Trailer};
 pub use encode::{Parts, TooLarge, encode_head};
 pub use parts::{Pairs, Tags};
+pub use slices::{Slices, is_slice_on_disk, slice_on_disk};
 pub use view::{Damaged, PageView, Verify, verify_trailer, view};
 
 use crate::{Ms, Secs};
@@ -135,8 +137,10 @@ impl PageFlags {
     pub const COMPOSED: Self = Self(8192 | 16384 | 32768 | 0x2_0000);
     /// Never written to the disk: by rule, or because it is stored despite `private` or `no-store`.
     pub const NO_DISK: Self = Self(65536);
+    /// A program gave it, not an origin.
+    pub const PUBLISHED: Self = Self(0x4_0000);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(0x3_FFFF);
+    pub const ALL: Self = Self(0x7_FFFF);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 

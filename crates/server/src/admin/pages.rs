@@ -2,7 +2,8 @@
 //!
 //! A published page is a record like any other (docs/page-format.md), so ranges, conditions, HEAD,
 //! purges and eviction work on it as on an origin's page. It replaces the origin's page of the same
-//! URL until it is reset, expires or is evicted.
+//! URL until it is reset, expires or is evicted. Where there is a disk it is written there, and
+//! found again after a restart.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use axum::{
 };
 use larder_proto::{
     http::key,
-    page::{Verify, view},
+    page::{PageFlags, Verify, view},
 };
-use larder_store::{EntryInfo, MAX_TAGS, PutError};
+use larder_store::{Entry, EntryInfo, MAX_TAGS, PutError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -33,6 +34,7 @@ use crate::{
         walk::{self, Bookmark},
     },
     clock::Ms,
+    disk::{self, Begun, Tier},
     page::{
         ban,
         lookup::PAGES,
@@ -137,6 +139,9 @@ pub(super) fn publish(
     let begun = shared.disk.as_ref().map(|disk| disk.publishing(&keys));
     let published = writer(app, shared).publish(&draft, body);
     drop(begun);
+    if let (Some(disk), Ok(_)) = (&shared.disk, &published) {
+        disk.keep_published(&keys[0]);
+    }
     published.map_err(|error| match error {
         PutError::TooLarge => Refused::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -266,16 +271,54 @@ pub(super) async fn delete(
     uri: Uri,
 ) -> Result<Response, Refused> {
     let query: Named = params(&uri)?;
-    let key = PageUrl::of(&app, &query.url)?.key();
+    let keys = [PageUrl::of(&app, &query.url)?.key()];
     let shared = http(&app)?;
-    let entry = app.store.peek(PAGES, &key, app.now()).filter(|entry| entry.flags() == PUBLISHED);
+    let published = |entry: &Entry<'_>| entry.flags() == PUBLISHED;
+    let entry = app.store.peek(PAGES, &keys[0], app.now()).filter(published);
+    let disk = shared.disk.as_ref();
+    let known = match (&entry, disk) {
+        (Some(_), _) => true,
+        (None, Some(disk)) => is_on_disk(&app, disk, &keys[0]).await,
+        (None, None) => false,
+    };
+    let begun = disk.filter(|_| known).map(|disk| disk.publishing(&keys));
+    // The disk's page may have come to memory meanwhile.
+    let entry = entry.or_else(|| app.store.peek(PAGES, &keys[0], app.now()).filter(published));
     // A page that was published again meanwhile stays.
-    if !entry.is_some_and(|entry| app.store.delete_same(&entry, app.now())) {
+    let deleted = entry.is_some_and(|entry| app.store.delete_same(&entry, app.now()));
+    let deleted = deleted | begun.as_ref().is_some_and(Begun::found);
+    drop(begun);
+    if !deleted {
         return Err(Refused::absent("not_published", "no page is published under this URL"));
+    }
+    let mut safe = true;
+    if let Some(disk) = disk {
+        let newer = app.store.peek(PAGES, &keys[0], app.now()).is_some_and(|e| published(&e));
+        if newer {
+            disk.keep_published(&keys[0]);
+        }
+        safe = disk.settled().await;
     }
     let by = format!("{peer} API");
     shared.purges.note(app.now(), "reset", &query.url, false, 1, by);
-    Ok(StatusCode::NO_CONTENT.into_response())
+    // As of a purge: a restart could bring it back.
+    Ok(match safe {
+        true => StatusCode::NO_CONTENT.into_response(),
+        false => answer::json(&json!({"disk": false})),
+    })
+}
+
+/// Whether a published page is on the disk alone.
+async fn is_on_disk(app: &App, disk: &Arc<Tier>, key: &[u8]) -> bool {
+    if !disk.may_be_published(key) || app.store.peek(PAGES, key, app.now()).is_some() {
+        return false;
+    }
+    match disk.get(key).await {
+        disk::Answer::Record(found) => {
+            found.page().is_some_and(|page| page.meta.flags.any(PageFlags::PUBLISHED))
+        }
+        disk::Answer::Nothing => false,
+    }
 }
 
 #[cfg(test)]

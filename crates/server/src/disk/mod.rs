@@ -1,5 +1,5 @@
-//! The disk tier: pages that leave memory and were asked for more than once, found again after any
-//! restart.
+//! The disk tier: pages, and slices of large ones, that leave memory and were asked for more than
+//! once, found again after any restart.
 //!
 //! Memory first, then the disk, then the fleet, then the origin. Lookups for requests are in
 //! `fetch::disk`; the files are `larder-disk`'s. This room connects them:
@@ -9,10 +9,11 @@
 //! | `queue.rs` | pages on their way to the disk |
 //! | `writer.rs` | the thread that writes them, opens the disk, and tries again after failures |
 //! | `purges.rs` | purges: noted at once, durable by a thread of its own |
-//! | `purged.rs` | purges by what they mean: no record from before one is used |
+//! | `purged.rs`, `prefixes.rs` | purges by what they mean: no record from before one is used |
 //! | `sites.rs` | the sites that purges of tags are of, known after a start |
 //! | `fleet.rs` | purges of other Larders that are carried out, known after a start |
 //! | `read.rs` | reading a record, with all checks before it is used |
+//! | `slices.rs` | slices: their keys and records, reading one into memory |
 //! | `trouble.rs` | failures: told once, and when to try again |
 //! | `hottest.rs` | at a stop, what memory has that the disk has not |
 //! | `figures.rs` | counters and figures |
@@ -24,15 +25,18 @@
 mod figures;
 mod fleet;
 mod hottest;
+mod prefixes;
 mod purged;
 mod purges;
 mod queue;
 mod read;
 mod sites;
+mod slices;
 mod trouble;
 mod writer;
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     io,
     sync::{
@@ -44,17 +48,26 @@ use std::{
 };
 
 use larder_disk::{Directory, Disk, Options, key_hash};
-use larder_store::{Entry, Store};
+use larder_proto::page::slice_on_disk;
+use larder_store::{Entry, Namespace, Store};
 use parking_lot::{Mutex, RwLock};
 
 pub(crate) use self::purges::Begun;
 pub(crate) use self::read::{Answer, DiskRecord};
 pub(crate) use self::sites::fingerprint;
+pub(crate) use self::slices::SliceRead;
 use self::{
     figures::Counters, purged::Purged, purges::Notices, queue::Item, queue::Queue, read::Reads,
     sites::Sites, trouble::Trouble,
 };
-use crate::{clock::Clock, page::lookup::PAGES, settings::DiskSettings};
+use crate::{
+    clock::Clock,
+    page::lookup::{PAGES, SLICES},
+    settings::DiskSettings,
+};
+
+/// The namespaces of memory that are kept on the disk.
+const KEPT: [Namespace; 2] = [PAGES, SLICES];
 
 /// Milliseconds for reads under way.
 const CLOSE: usize = 1000;
@@ -111,6 +124,8 @@ pub(crate) struct Tier {
     missed: AtomicBool,
     /// Hashes of keys of which memory got newer records while the disk was not open.
     replaced: Mutex<HashSet<u64>>,
+    /// Published pages may be on the disk.
+    published: AtomicBool,
     /// The server ends: no more pages are taken.
     ending: AtomicBool,
     queue: Queue,
@@ -121,6 +136,11 @@ pub(crate) struct Tier {
     reads: Reads,
     counters: Counters,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The key on the disk of an entry of memory.
+fn key_in(ns: Namespace, key: &[u8]) -> Cow<'_, [u8]> {
+    if ns == SLICES { Cow::Owned(slice_on_disk(key)) } else { Cow::Borrowed(key) }
 }
 
 impl Tier {
@@ -146,6 +166,7 @@ impl Tier {
             troubles: AtomicU8::new(0),
             missed: AtomicBool::new(missed.purges),
             replaced: Mutex::new(missed.replaced.into_iter().collect()),
+            published: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             queue: Queue::default(),
             purged: Purged::default(),
@@ -165,9 +186,9 @@ impl Tier {
         };
         let (before, after) = (tier.clone(), tier.clone());
         store.hand_over(
-            PAGES,
+            &KEPT,
             Box::new(move || before.ticket()),
-            Box::new(move |entry, ticket| after.offer(entry, ticket)),
+            Box::new(move |ns, entry, ticket| after.offer(ns, entry, ticket)),
         );
         let (writing, purging) = (tier.clone(), tier.clone());
         let writer = std::thread::Builder::new().name("larder-disk".to_owned());
@@ -194,6 +215,8 @@ impl Tier {
         let (disk, purges) = Disk::open(files, options)?;
         let disk = Arc::new(disk);
         let writer = disk.writer()?;
+        // Of an earlier run.
+        self.published.fetch_or(writer.first() > 1, Ordering::Relaxed);
         let mut same_sites = false;
         for purge in &purges {
             match purge.kind {
@@ -247,16 +270,16 @@ impl Tier {
         self.writable().map_or(0, |disk| disk.ticket())
     }
 
-    /// Takes a page that was evicted.
-    fn offer(&self, entry: Entry<'static>, ticket: u64) {
+    /// Takes a page or slice that was evicted.
+    fn offer(&self, ns: Namespace, entry: Entry<'static>, ticket: u64) {
         let Some(disk) = self.writable().filter(|_| ticket > 0) else { return };
-        if !disk.register(entry.key(), ticket) {
+        if slices::is_for_memory(ns, &entry) || !disk.register(&key_in(ns, entry.key()), ticket) {
             return;
         }
-        let mut item = Some(Item::Evicted(entry, ticket));
+        let mut item = Some(Item::Evicted(ns, entry, ticket));
         if !self.queue.push(&mut item) {
-            if let Some(Item::Evicted(entry, ticket)) = item {
-                disk.withdraw(entry.key(), ticket);
+            if let Some(Item::Evicted(ns, entry, ticket)) = item {
+                disk.withdraw(&key_in(ns, entry.key()), ticket);
             }
             self.counters.dropped.one();
         }
@@ -264,7 +287,11 @@ impl Tier {
 
     /// Writes the page under a key that memory has now, whether it is asked for again or not.
     pub(crate) fn keep(&self, key: &[u8]) {
-        if self.writable().is_some() && !self.queue.push(&mut Some(Item::Key(key.into()))) {
+        self.keep_in(PAGES, key);
+    }
+
+    fn keep_in(&self, ns: Namespace, key: &[u8]) {
+        if self.writable().is_some() && !self.queue.push(&mut Some(Item::Key(ns, key.into()))) {
             self.counters.dropped.one();
         }
     }
@@ -291,6 +318,17 @@ impl Tier {
     /// dropped once it is in memory: until then, the page before it may leave memory for the disk.
     pub(crate) fn publishing<'t>(&'t self, key: &'t [Vec<u8>]) -> Begun<'t> {
         self.begin(Means::Keys(key), self.clock.now())
+    }
+
+    /// Writes a published page that memory has, whatever it is asked for: no origin has it.
+    pub(crate) fn keep_published(&self, key: &[u8]) {
+        self.published.store(true, Ordering::Relaxed);
+        self.keep(key);
+    }
+
+    /// Whether a published page may be on the disk under this key.
+    pub(crate) fn may_be_published(&self, key: &[u8]) -> bool {
+        self.published.load(Ordering::Relaxed) && self.has(key)
     }
 
     /// Gives the directory up, for another process. Reads under way come to their end first, or

@@ -2,8 +2,8 @@
 //! not used. Of purges of URLs only those under way are here: the index has forgotten the others'
 //! pages.
 //!
-//! There are limits: [`TAGS`], [`PREFIXES`], [`BANS`]. Beyond one, the oldest purges stand for
-//! everything from before them.
+//! There are limits: [`TAGS`], [`BANS`], and those of prefixes. Beyond one, the oldest purges stand
+//! for everything from before them.
 //!
 //! Tags belong to a site, and a page on the disk does not say which site stored it: the site that
 //! has its URL now is taken for it. A purge of a tag from before the sites changed
@@ -21,14 +21,12 @@ use larder_proto::{
 };
 use parking_lot::Mutex;
 
-use super::Means;
+use super::{Means, prefixes::Prefixes};
 use crate::{clock::Ms, page::ban::Ban};
 
 /// Tags remembered, 24 bytes each.
 const TAGS: usize = 262_144;
-/// Prefixes: each is compared with every record that is read.
-const PREFIXES: usize = 4096;
-/// Bans: the same.
+/// Bans: each is compared with every record that is read.
 const BANS: usize = 512;
 
 const TAG: u8 = 2;
@@ -37,7 +35,7 @@ const BAN: u8 = 4;
 const ALL: u8 = 5;
 
 /// A purge under way: it means every record, whatever its ticket.
-const OPEN: u64 = u64::MAX;
+pub(super) const OPEN: u64 = u64::MAX;
 
 /// A record as purges see it.
 pub(super) struct Candidate<'c> {
@@ -46,13 +44,6 @@ pub(super) struct Candidate<'c> {
     pub(super) page: &'c PageView<'c>,
     /// Of its site.
     pub(super) tags: &'c [Vec<u8>],
-}
-
-struct Prefix {
-    host: Box<str>,
-    port: u16,
-    path: Box<[u8]>,
-    number: u64,
 }
 
 /// An expression. It is compiled where that holds up nobody: neither under the lock nor, for those
@@ -102,7 +93,7 @@ struct Marks {
     /// Tags of purges under way, and how many.
     open_tags: HashMap<u64, u32>,
     open_keys: Vec<Box<[u8]>>,
-    prefixes: Vec<Prefix>,
+    prefixes: Prefixes,
     /// Shared with readers, who compare them without the lock.
     bans: Arc<Vec<Banned>>,
     /// Purges of everything under way.
@@ -174,7 +165,9 @@ impl Purged {
             }
             Means::Tag(tag) => *marks.open_tags.entry(tag_hash(tag)).or_default() += 1,
             Means::All => marks.open_all += 1,
-            _ => marks.mark(means, at, OPEN),
+            Means::Prefix(host, port, path) => marks.prefixes.begin(host, *port, path),
+            // Above.
+            Means::Ban(_) => {}
         }
     }
 
@@ -198,13 +191,7 @@ impl Purged {
                 }
             }
             Means::All => marks.open_all -= 1,
-            Means::Prefix(host, port, path) => {
-                let open = |p: &Prefix| {
-                    p.number == OPEN && (&*p.host, p.port, &*p.path) == (*host, *port, *path)
-                };
-                let found = marks.prefixes.iter().position(open);
-                found.map(|at| marks.prefixes.swap_remove(at));
-            }
+            Means::Prefix(host, port, path) => marks.prefixes.end(host, *port, path),
             Means::Ban(text) => {
                 let open = |b: &Banned| {
                     b.number == OPEN && (&*b.expression.text, b.expression.at) == (*text, at)
@@ -268,7 +255,7 @@ impl Purged {
         marks.floor = needless;
         marks.tags.retain(|_, tagged| tagged.number > needless);
         marks.of_any_site.retain(|_, number| *number > needless);
-        marks.prefixes.retain(|prefix| prefix.number > needless);
+        marks.prefixes.forget(needless);
         if marks.bans.iter().any(|ban| ban.number <= needless) {
             Arc::make_mut(&mut marks.bans).retain(|ban| ban.number > needless);
         }
@@ -299,11 +286,7 @@ impl Purged {
             return false;
         }
         let Some(place) = key::parse_key(primary) else { return true };
-        let below = |prefix: &Prefix| {
-            (place.host, place.port) == (&*prefix.host, prefix.port)
-                && place.path_and_query.starts_with(&prefix.path)
-        };
-        if marks.prefixes.iter().any(|prefix| older(prefix.number) && below(prefix)) {
+        if older(marks.prefixes.latest(place.host, place.port, place.path_and_query)) {
             return true;
         }
         let bans = marks.bans.clone();
@@ -332,10 +315,8 @@ impl Marks {
                 }
             }
             Means::Prefix(host, port, path) => {
-                let same = |p: &Prefix| (&*p.host, p.port, &*p.path) == (*host, *port, *path);
-                self.prefixes.retain(|p| p.number == OPEN || number == OPEN || !same(p));
-                let (host, path) = ((*host).into(), (*path).into());
-                self.prefixes.push(Prefix { host, port: *port, path, number });
+                let dropped = self.prefixes.purged(host, *port, path, number);
+                self.floor = self.floor.max(dropped.unwrap_or(0));
             }
             // The same expression later means all that it meant before: but for ages.
             Means::Ban(text) => self.ban(Expression::new(text, at), number),
@@ -363,12 +344,6 @@ impl Marks {
             self.tags.retain(|_, tagged| tagged.number > middle);
             self.of_any_site.retain(|_, number| *number > middle);
         }
-        if self.prefixes.len() > PREFIXES
-            && let Some(oldest) = oldest(self.prefixes.iter().map(|p| p.number))
-        {
-            self.floor = self.floor.max(oldest);
-            self.prefixes.retain(|prefix| prefix.number > oldest);
-        }
         if self.bans.len() > BANS
             && let Some(oldest) = oldest(self.bans.iter().map(|b| b.number))
         {
@@ -390,7 +365,7 @@ mod tests {
         for at in 0..=BANS as u64 {
             purged.begin(&ban, at);
         }
-        (0..=PREFIXES).for_each(|_| purged.begin(&prefix, 0));
+        (0..=4096).for_each(|_| purged.begin(&prefix, 0));
         assert_eq!(purged.0.lock().floor, 0);
         for at in 0..=BANS as u64 {
             purged.done(&ban, at, Some(100 + at));

@@ -1,22 +1,22 @@
-//! Pages on their way to the disk. Evicted ones are pinned in memory: nothing is copied before the
-//! writer has its turn.
+//! Pages and slices on their way to the disk. Evicted ones are pinned in memory: nothing is copied
+//! before the writer has its turn.
 
 use std::{collections::VecDeque, time::Duration};
 
-use larder_store::Entry;
+use larder_store::{Entry, Namespace};
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::Ms;
 
-/// Most pages that wait.
+/// Most of them that wait.
 pub(super) const LONGEST: usize = 4096;
 
-/// A page on its way.
+/// A page or a slice on its way.
 pub(super) enum Item {
     /// It left memory under this ticket, and is announced.
-    Evicted(Entry<'static>, u64),
+    Evicted(Namespace, Entry<'static>, u64),
     /// It is in memory.
-    Key(Box<[u8]>),
+    Key(Namespace, Box<[u8]>),
 }
 
 #[derive(Default)]

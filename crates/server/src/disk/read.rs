@@ -63,6 +63,11 @@ pub(crate) struct DiskRecord {
 }
 
 impl DiskRecord {
+    /// The record as it left memory.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.record.bytes()
+    }
+
     /// The page.
     pub(crate) fn page(&self) -> Option<PageView<'_>> {
         let bytes = self.record.bytes();
@@ -94,8 +99,8 @@ impl Tier {
 
     /// Reads the record of a key; waits for it as long as the settings say.
     pub(crate) async fn get(self: &Arc<Self>, key: &[u8]) -> Answer {
-        match timeout(self.settings.patience, self.read(key)).await {
-            Ok(answer) => answer,
+        match timeout(self.settings.patience, self.read(key, Self::checked)).await {
+            Ok(answer) => answer.unwrap_or(Answer::Nothing),
             Err(_) => {
                 self.counters.slow.one();
                 Answer::Nothing
@@ -103,12 +108,17 @@ impl Tier {
         }
     }
 
-    async fn read(self: &Arc<Self>, key: &[u8]) -> Answer {
-        let Some(disk) = self.working() else { return Answer::Nothing };
-        let Some(reading) = disk.find(key, self.clock.now()) else { return Answer::Nothing };
+    /// Reads the record of a key, and has the thread that read it use it.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        key: &[u8],
+        use_it: impl FnOnce(&Tier, DiskRecord) -> T + Send + 'static,
+    ) -> Option<T> {
+        let disk = self.working()?;
+        let reading = disk.find(key, self.clock.now())?;
         let places =
             if reading.length() >= LARGE_FROM { &self.reads.large } else { &self.reads.all };
-        let Ok(place) = places.clone().acquire_owned().await else { return Answer::Nothing };
+        let place = places.clone().acquire_owned().await.ok()?;
         let (owned, tier) = (Box::<[u8]>::from(key), self.clone());
         // A read that nobody waits for any more ends by itself, and keeps its place until then.
         let read = spawn_blocking(move || {
@@ -117,18 +127,17 @@ impl Tier {
             tier.counters.reads.record(tier.clock.micros() - begun);
             tier.purged.compile();
             // Here, too: a checksum of a large page takes longer than a worker has.
-            record.map(|record| tier.checked(DiskRecord { record, reading, _place: place }))
+            record.map(|record| use_it(&tier, DiskRecord { record, reading, _place: place }))
         });
-        let Ok(answer) = read.await else { return Answer::Nothing };
-        match answer {
-            Ok(answer) => {
+        match read.await.ok()? {
+            Ok(used) => {
                 self.reads.failed.store(0, Ordering::Relaxed);
                 self.well(Trouble::Read);
-                answer
+                Some(used)
             }
             Err(ReadError::Damaged) => {
                 self.counters.damaged.one();
-                Answer::Nothing
+                None
             }
             // A bad place costs its page. A bad device is left alone for a while.
             Err(ReadError::Io(error)) => {
@@ -138,7 +147,7 @@ impl Tier {
                 } else {
                     self.counters.failures.one();
                 }
-                Answer::Nothing
+                None
             }
         }
     }
@@ -150,11 +159,16 @@ impl Tier {
         if whole {
             return Answer::Record(Box::new(found));
         }
+        self.lose(&found);
+        Answer::Nothing
+    }
+
+    /// Forgets a record that is not what it should be.
+    pub(super) fn lose(&self, found: &DiskRecord) {
         self.counters.damaged.one();
         if let Some(disk) = self.disk() {
             disk.lose(&found.reading);
         }
-        Answer::Nothing
     }
 
     /// Whether what was read may go to memory: nothing has purged or replaced it since. To be

@@ -6,14 +6,18 @@ use std::{io, sync::Arc, sync::atomic::Ordering, time::Duration};
 use larder_disk::{Directory, Disk, PutError, Writer};
 use larder_proto::{
     http::key,
-    page::{Kind, PageFlags, PageView, Verify, view},
+    page::{Kind, PageView, Verify, view},
 };
-use larder_store::Entry;
+use larder_store::{Entry, Namespace};
 
-use super::{Tier, Trouble, hottest, queue::Item};
+use super::{Tier, Trouble, figures::Count, hottest, key_in, queue::Item, slices};
 use crate::{
     clock::Ms,
-    page::{lookup::PAGES, spelling},
+    page::{
+        lookup::{PAGES, SLICES},
+        published::mark_of,
+        spelling,
+    },
 };
 
 /// Pause after a failure.
@@ -111,8 +115,10 @@ impl Tier {
             && self.queue.until().is_none_or(|until| self.clock.now() < until)
         {
             written = match items.next() {
-                Some(Item::Evicted(entry, ticket)) => self.put(disk, writer, &entry, ticket),
-                Some(Item::Key(key)) => self.put_key(disk, writer, &key).map(drop),
+                Some(Item::Evicted(ns, entry, ticket)) => {
+                    self.put(disk, writer, (ns, &entry), ticket)
+                }
+                Some(Item::Key(ns, key)) => self.put_key(disk, writer, (ns, &key)).map(drop),
                 None => break,
             };
         }
@@ -129,50 +135,68 @@ impl Tier {
         &self,
         disk: &Disk<Directory>,
         writer: &mut Writer<Directory>,
-        key: &[u8],
+        (ns, key): (Namespace, &[u8]),
     ) -> io::Result<bool> {
         // In this order: a purge between the two has a greater number.
         let ticket = disk.ticket();
-        let Some(entry) = self.store.peek(PAGES, key, self.clock.now()) else { return Ok(false) };
-        if entry.stale() || !disk.register(key, ticket) {
+        let Some(entry) = self.store.peek(ns, key, self.clock.now()) else { return Ok(false) };
+        let not = entry.stale() || slices::is_for_memory(ns, &entry);
+        if not || !disk.register(&key_in(ns, key), ticket) {
             return Ok(false);
         }
-        self.put(disk, writer, &entry, ticket)?;
+        self.put(disk, writer, (ns, &entry), ticket)?;
         Ok(true)
     }
 
-    /// Writes an announced page, if it may be on the disk.
+    /// Writes an announced page, if it may be on the disk, or slice.
     fn put(
         &self,
         disk: &Disk<Directory>,
         writer: &mut Writer<Directory>,
-        entry: &Entry<'_>,
+        (ns, entry): (Namespace, &Entry<'_>),
         ticket: u64,
     ) -> io::Result<()> {
         let now = self.clock.now();
+        if ns == SLICES {
+            return self.put_record(writer, (ns, entry), ticket, Some(&self.counters.slice_stores));
+        }
         let page = view(entry.head(), entry.len(), Verify::Layout).ok();
         let Some(page) = page.filter(|page| is_for_disk(entry, page, now)) else {
             disk.withdraw(entry.key(), ticket);
             return Ok(());
         };
-        let pieces: Vec<&[u8]> = entry.chunks().collect();
-        match writer.put(entry.key(), &pieces, ticket, entry.expires(), now) {
-            Ok(()) if page.meta.kind == Kind::Page => self.counters.stores.one(),
-            Ok(()) | Err(PutError::Gone) => {}
-            Err(PutError::TooLarge) => self.counters.too_large.one(),
-            Err(PutError::Limited | PutError::Busy) => self.counters.dropped.one(),
-            Err(PutError::Io(error)) => return Err(error),
-        }
+        let count = (page.meta.kind == Kind::Page).then_some(&self.counters.stores);
+        self.put_record(writer, (ns, entry), ticket, count)?;
         // A variant cannot be found without its marker, nor another spelling without its rule.
         let primary = key::parse_variant_key(entry.key()).map(|(primary, ..)| primary);
         if let Some(primary) = primary.filter(|primary| !disk.has(primary)) {
-            self.put_key(disk, writer, primary)?;
+            self.put_key(disk, writer, (PAGES, primary))?;
         }
         if spelling::rule_of(page.head).is_some() {
             let rules = spelling::rules_key(primary.unwrap_or(page.key));
             if !disk.has(&rules) {
-                self.put_key(disk, writer, &rules)?;
+                self.put_key(disk, writer, (PAGES, &rules))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Writes what memory has as it is, and counts it there if it was taken.
+    fn put_record(
+        &self,
+        writer: &mut Writer<Directory>,
+        (ns, entry): (Namespace, &Entry<'_>),
+        ticket: u64,
+        stored: Option<&Count>,
+    ) -> io::Result<()> {
+        let pieces: Vec<&[u8]> = entry.chunks().collect();
+        let (key, now) = (key_in(ns, entry.key()), self.clock.now());
+        match writer.put(&key, &pieces, ticket, entry.expires(), now) {
+            Ok(()) => stored.into_iter().for_each(Count::one),
+            Err(PutError::Gone) => {}
+            Err(PutError::TooLarge) => self.counters.too_large.one(),
+            Err(PutError::Limited | PutError::Busy) => self.counters.dropped.one(),
+            Err(PutError::Io(error)) => return Err(error),
         }
         Ok(())
     }
@@ -191,24 +215,20 @@ impl Tier {
 /// Ends the announcements of pages that are not written.
 fn withdraw(disk: &Disk<Directory>, items: impl IntoIterator<Item = Item>) {
     for item in items {
-        if let Item::Evicted(entry, ticket) = item {
-            disk.withdraw(entry.key(), ticket);
+        if let Item::Evicted(ns, entry, ticket) = item {
+            disk.withdraw(&key_in(ns, entry.key()), ticket);
         }
     }
 }
 
-/// Whether a record may be on the disk: a whole page that a site's origin gave, for everybody, with
-/// some life in it, found by its URL alone; or the marker of such pages.
+/// Whether a record may be on the disk: a whole page that a site's origin gave or that was
+/// published, for everybody, with some life in it, found by its URL alone; or the marker of such
+/// pages.
 fn is_for_disk(entry: &Entry<'_>, page: &PageView<'_>, now: Ms) -> bool {
-    // The slices of a map are in memory alone.
-    let not = PageFlags::NO_DISK.with(PageFlags::COPY).with(PageFlags::UNFRAMED);
-    let not = not.with(PageFlags::SLICED);
-    let primary = key::parse_variant_key(entry.key()).map_or(entry.key(), |(page, ..)| page);
     matches!(page.meta.kind, Kind::Page | Kind::VaryMarker)
         && page.meta.partial.is_none()
-        && !page.meta.flags.any(not)
-        && entry.flags() == 0
+        && slices::may_have(page.key, page.meta.flags)
+        && entry.flags() == mark_of(page.meta.flags)
         && page.key == entry.key()
-        && key::url_key(primary).len() == primary.len()
         && entry.expires().is_none_or(|at| at > now + SHORTEST)
 }

@@ -28,6 +28,7 @@ use crate::{
         flight::{Again, Landing, Lead},
         foreign::sound,
         lookup::PAGES,
+        published::mark_of,
         spelling::{self, Rules},
         tags::site_tag,
         variant::{self, Marker},
@@ -200,6 +201,7 @@ impl Lookup<'_> {
     async fn put(&self, found: &DiskRecord, page: &PageView<'_>) -> Result<bool, PutError> {
         let draft = PageDraft {
             expires: found.expires(),
+            flags: mark_of(page.meta.flags),
             ..PageDraft::copy_of(page, page.meta, &self.keep.site, 0)
         };
         let (writer, body) = (self.pages.writer(), found.body(page));
@@ -239,10 +241,12 @@ pub(crate) fn kept(meta: &Meta) -> PageFlags {
     PageFlags::empty().with_if(PageFlags::NO_DISK, meta.flags.any(PageFlags::NO_DISK))
 }
 
-/// A page was stored: by rule it is on the disk from now on.
-pub(crate) fn keep(job: &Job, key: &[u8]) {
+/// A page was stored: by rule it is on the disk from now on. So is the map of a page in slices,
+/// without which its slices there are of no use.
+pub(crate) fn keep(job: &Job, draft: &PageDraft) {
     let always = job.keep.as_ref().is_some_and(|keep| keep.policy.disk == DiskUse::Always);
-    if let Some(disk) = job.pages.shared.disk.as_ref().filter(|_| always) {
-        disk.keep(key);
+    let at_once = always || draft.meta.flags.any(PageFlags::SLICED);
+    if let Some(disk) = job.pages.shared.disk.as_ref().filter(|_| at_once) {
+        disk.keep(&draft.key);
     }
 }

@@ -24,7 +24,7 @@ mod verdict;
 use std::{rc::Rc, sync::Arc};
 
 pub(crate) use reply::{FetchResult, Reply, Source};
-pub(crate) use slice::{Map, NoSlice, Slice, slice};
+pub(crate) use slice::{Map, NoSlice, Place, Slice, slice};
 pub(crate) use template::Template;
 
 use larder_proto::{

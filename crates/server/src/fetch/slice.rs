@@ -17,17 +17,21 @@ use http::{
 };
 use larder_proto::{
     http::{Fields, Method, RangeSet, RequestHead, range::RangeSpec},
-    page::{Encoding, PageFlags, Partial, Verify, view},
-    rules::{ErrorCause, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable},
+    page::{Encoding, PageFlags, Partial, Slices, Verify, view},
+    rules::{
+        ErrorCause, Forward, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable,
+    },
 };
-use larder_store::{Entry, Namespace, Put};
+use larder_store::{Entry, Put};
 
 use super::outgoing;
 use crate::{
     clock::Ms,
+    disk::SliceRead,
     fetch::{
         FetchResult, Plan,
         complete::Extent,
+        disk,
         job::{self, Job, Keep},
         store::NewPage,
     },
@@ -36,15 +40,12 @@ use crate::{
         flight::{Again, Failure, Joined, Landing},
         forms::copied,
         head::Spelled,
-        lookup::{PAGES, StoredPage},
+        lookup::{PAGES, SLICES, StoredPage},
     },
     request::{Request, pages::Pages, route::Route},
     room::Holding,
-    settings::Slicing,
+    settings::{DiskUse, Slicing},
 };
-
-/// Where slices live.
-pub(crate) const SLICES: Namespace = Namespace(20);
 
 /// Bytes of a slice of a page that is kept so because it is asked for by ranges.
 const AUTO: u64 = 1 << 20;
@@ -54,6 +55,8 @@ const AUTO_FROM: u64 = 4 << 20;
 /// ranges are asked for once, not twice.
 const WHOLE: Ms = 600_000;
 
+/// Slices that are dropped between two looks at other tasks: about 0.1 ms.
+const DROPPED: u64 = 512;
 /// How often a slice that others fetch is looked for before it is asked for alone.
 const ROUNDS: usize = 3;
 
@@ -96,10 +99,7 @@ impl Wanted {
 
 /// The map of a page in slices.
 pub(crate) struct Map {
-    pub(crate) total: u64,
-    /// Bytes of a slice.
-    pub(crate) size: u64,
-    number: u64,
+    pub(crate) slices: Slices,
     etag: Vec<u8>,
 }
 
@@ -108,31 +108,41 @@ impl Map {
     pub(crate) fn of(held: &StoredPage) -> Option<Self> {
         let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
         let body = copied(&held.entry, page.body_at as u64, page.body_len);
-        let (number, size) = (body.first_chunk::<8>()?, body.last_chunk::<8>()?);
-        let (number, size) = (u64::from_le_bytes(*number), u64::from_le_bytes(*size));
-        let etag = page.etag?.to_vec();
-        (body.len() == 16 && size > 0).then_some(Self {
-            total: page.meta.nonce,
-            size,
-            number,
-            etag,
-        })
-    }
-
-    fn key(&self, number: u64) -> Vec<u8> {
-        key(self.number, number)
+        Some(Self { slices: Slices::of(&page, &body)?, etag: page.etag?.to_vec() })
     }
 
     /// A slice that is in memory.
     pub(crate) fn get(&self, request: &Request<'_, '_>, number: u64) -> Option<Entry<'static>> {
-        let entry = request.pages.store.get(SLICES, &self.key(number), request.now())?;
-        let part = Wanted { size: self.size, number }.part(self.total);
-        (entry.len() == part.bytes()).then_some(entry)
+        let entry = request.pages.store.get(SLICES, &self.slices.key(number), request.now())?;
+        (entry.len() == self.slices.length(number)).then_some(entry)
+    }
+
+    /// The same, not counted as a read: eviction hands on to the disk that which is read again.
+    fn peek(&self, pages: &Pages, number: u64) -> Option<Entry<'static>> {
+        let entry = pages.store.peek(SLICES, &self.slices.key(number), pages.clock.now())?;
+        (entry.len() == self.slices.length(number)).then_some(entry)
+    }
+
+    /// Where a slice is now, without a wait.
+    pub(crate) fn place(&self, request: &Request<'_, '_>, number: u64) -> Place {
+        let disk = || request.pages.shared.disk.as_ref();
+        match self.peek(request.pages, number) {
+            Some(_) => Place::Memory,
+            None if disk().is_some_and(|disk| disk.has_slice(&self.slices.key(number))) => {
+                Place::Disk
+            }
+            None => Place::Origin,
+        }
     }
 }
 
-fn key(map: u64, number: u64) -> Vec<u8> {
-    [map.to_be_bytes(), number.to_be_bytes()].concat()
+/// Where a slice is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Memory,
+    /// As far as its index knows.
+    Disk,
+    Origin,
 }
 
 /// A slice for one client.
@@ -195,12 +205,14 @@ async fn map(
     if cookies || Encoding::of(facts.fields.get("content-encoding")) != Encoding::Identity {
         return None;
     }
-    let number = job.pages.nonce();
-    let size = wanted.size;
-    let map = Map { total: part.total, size, number, etag: etag.to_vec() };
+    let (number, size) = (job.pages.nonce(), wanted.size);
+    let slices = Slices { number, size, total: part.total };
+    let map = Map { slices, etag: etag.to_vec() };
     // Before the map: whoever finds it finds the slice.
     let body = read(job.pages.as_ref(), response, part.bytes()).await?;
-    let kept = put(&job.pages, &map, wanted.number, &body);
+    let flags = lifetime.flags.with(disk::flags(keep, facts.fields));
+    let always = keep.policy.disk == DiskUse::Always;
+    let kept = put(&job.pages, &map, (keep.key(), flags, always), wanted.number, &body);
     let stored = kept && put_map(job, keep, response, facts, lifetime, &map);
     stored.then_some(Again::Stored)
 }
@@ -220,8 +232,8 @@ fn put_map(
     let extent = Extent { meta: lifetime.meta(&whole), before: 0, length: None };
     let page = NewPage::of(job, keep, response, facts, &lifetime, extent);
     let Some(mut page) = page else { return false };
-    page.draft.meta.nonce = map.total;
-    page.put(job, &[&map.number.to_le_bytes(), &map.size.to_le_bytes()])
+    page.draft.meta.nonce = map.slices.total;
+    page.put(job, &[&map.slices.number.to_le_bytes(), &map.slices.size.to_le_bytes()])
 }
 
 /// Reads a body of exactly so many bytes.
@@ -240,16 +252,31 @@ async fn read(pages: &Pages, response: &mut Response, length: u64) -> Option<Vec
     (out.len() as u64 == length).then_some(out)
 }
 
-fn put(pages: &Pages, map: &Map, number: u64, body: &[u8]) -> bool {
-    let put = Put { value: &[body], ..Put::default() };
-    let stored = pages.store.set(SLICES, &map.key(number), put, pages.clock.now());
+/// Puts a slice into memory, and by rule on the disk. `page`: key and flags of its map, and whether
+/// it is for the disk at once.
+fn put(
+    pages: &Pages,
+    map: &Map,
+    (page, flags, always): (&[u8], PageFlags, bool),
+    number: u64,
+    body: &[u8],
+) -> bool {
+    let tier = pages.shared.disk.as_ref();
+    let mark = tier.map_or(0, |disk| disk.slice_mark(page, flags));
+    let (key, put) =
+        (map.slices.key(number), Put { value: &[body], flags: mark, ..Put::default() });
+    let stored = pages.store.set(SLICES, &key, put, pages.clock.now());
     if stored.is_err() {
         pages.counters.store_refused.one();
+    }
+    if let Some(disk) = tier.filter(|_| always && mark != 0 && stored.is_ok()) {
+        disk.keep_slice(&key);
     }
     stored.is_ok()
 }
 
-/// A slice of a page, from memory or from the origin: fetched once for all who want it.
+/// A slice of a page, from memory, the disk or the origin: read or fetched once for all who want
+/// it.
 pub(crate) async fn slice(
     request: &Request<'_, '_>,
     route: &Route<'_>,
@@ -258,7 +285,7 @@ pub(crate) async fn slice(
     number: u64,
 ) -> Result<Slice, NoSlice> {
     let flights = &request.pages.shared.flights;
-    let key = map.key(number);
+    let key = map.slices.key(number);
     for round in 0.. {
         if let Some(entry) = map.get(request, number) {
             return Ok(Slice::Stored(entry));
@@ -269,7 +296,10 @@ pub(crate) async fn slice(
         match flights.join(&key, &route.key, request.hops(), request.client()) {
             Joined::Leader(lead) => {
                 let others = Some(lead.flight.others.clone());
-                let fetched = fetch(request, route, held, map, (number, others)).await;
+                let fetched = match on_disk(request, held, map, number).await {
+                    Some(slice) => Ok(slice),
+                    None => fetch(request, route, held, map, (number, others)).await,
+                };
                 let landing = match &fetched {
                     Err(NoSlice::Failed(failure)) => Landing::Failed(failure.clone()),
                     _ => Landing::LookAgain(Again::Changed),
@@ -284,13 +314,48 @@ pub(crate) async fn slice(
                 }
                 let now = request.now();
                 let current = request.pages.store.peek(PAGES, held.entry.key(), now);
-                if current.and_then(|entry| map_number(&entry)) != Some(map.number) {
+                if current.and_then(|entry| map_number(&entry)) != Some(map.slices.number) {
                     return Err(NoSlice::Changed);
                 }
             }
         }
     }
     fetch(request, route, held, map, (number, None)).await
+}
+
+/// A slice that is on the disk. Purges need no look: they mean the map.
+async fn on_disk(
+    request: &Request<'_, '_>,
+    held: &StoredPage,
+    map: &Map,
+    number: u64,
+) -> Option<Slice> {
+    let disk = request.pages.shared.disk.as_ref()?;
+    let read = disk.slice(&map.slices.key(number), map.slices.length(number)).await?;
+    keep_map(request, held);
+    Some(match read {
+        SliceRead::Stored(entry) => Slice::Stored(entry),
+        SliceRead::Bytes(bytes) => Slice::Ready(bytes),
+    })
+}
+
+/// Sees to it that the disk has the map: one that only memory has would be lost at a crash, and its
+/// slices with it.
+fn keep_map(request: &Request<'_, '_>, held: &StoredPage) {
+    if let Some(disk) = &request.pages.shared.disk {
+        disk.keep_map(held.entry.key(), held.meta.flags);
+    }
+}
+
+/// Takes all slices of a page out of memory, in steps.
+pub(super) async fn drop_all(pages: &Pages, held: &StoredPage) {
+    let Some(Map { slices, .. }) = Map::of(held) else { return };
+    for number in 0..slices.count() {
+        pages.store.delete(SLICES, &slices.key(number), pages.clock.now());
+        if number % DROPPED == DROPPED - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// The number of the map that is stored now.
@@ -309,7 +374,9 @@ async fn fetch(
     (number, others): (u64, Option<Arc<Others>>),
 ) -> Result<Slice, NoSlice> {
     let broken = || NoSlice::Failed(Arc::new(BROKEN));
-    let wanted = Wanted { size: map.size, number };
+    // Where the disk should have had it: the answer's head may not say so any more.
+    request.stats.forwarded(Forward::Partial);
+    let wanted = Wanted { size: map.slices.size, number };
     let mode = Mode::Complete { range: wanted.range(), validator: map.etag.clone() };
     let mut outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
     outgoing.method = http::Method::GET;
@@ -328,7 +395,7 @@ async fn fetch(
     let same_tag = fields.get("etag").is_none_or(|tag| tag == map.etag);
     let part = partial::content_range(fields);
     match response.status {
-        206 if same_tag && part == Some(wanted.part(map.total)) => {}
+        206 if same_tag && part == Some(wanted.part(map.slices.total)) => {}
         // Another version, or none any more: all slices of this one are of no use.
         200 | 206 | 404 | 410 | 416 => {
             request.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
@@ -340,13 +407,17 @@ async fn fetch(
             return Err(NoSlice::Failed(Arc::new(Failure { cause, ..BROKEN })));
         }
     }
-    let Some(body) = read(request.pages, &mut response, wanted.part(map.total).bytes()).await
+    let Some(body) =
+        read(request.pages, &mut response, wanted.part(map.slices.total).bytes()).await
     else {
         request.pages.counters.truncated.one();
         return Err(broken());
     };
-    if put(request.pages, map, number, &body)
-        && let Some(entry) = map.get(request, number)
+    let always = route.policy.disk == DiskUse::Always;
+    let page = (held.entry.key(), held.meta.flags, always);
+    keep_map(request, held);
+    if put(request.pages, map, page, number, &body)
+        && let Some(entry) = map.peek(request.pages, number)
     {
         return Ok(Slice::Stored(entry));
     }

@@ -23,7 +23,7 @@ use crate::{
         complete::{self, Extent},
         disk,
         job::{self, Job, Keep, Purpose, Unstored},
-        remote,
+        remote, slice,
         spill::spill,
         target,
         target::Destination,
@@ -307,7 +307,7 @@ fn commit_if(
         Ok(Committed::Purged) => {}
         Ok(Committed::Stored(version)) => {
             counters.stored.one();
-            disk::keep(job, &draft.key);
+            disk::keep(job, draft);
             behind::begin(job, draft);
             if !draft.meta.flags.any(PageFlags::UNFRAMED) {
                 remote::share(job, draft, version);
@@ -408,6 +408,13 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     let expires = fresh.meta.response_time + 1000 * useful;
     let flags = disk::kept(&page.meta).with(disk::flags_of(keep, &fresh.head));
     let meta = Meta { flags: fresh.meta.flags.with(flags), ..fresh.meta };
+    // Slices of before are marked for the disk: the page is fetched anew, without them.
+    let forbidden = flags.any(PageFlags::NO_DISK) && !page.meta.flags.any(PageFlags::NO_DISK);
+    if forbidden && page.meta.flags.any(PageFlags::SLICED) {
+        job::drop_held(job);
+        slice::drop_all(&job.pages, held).await;
+        return None;
+    }
     let draft = PageDraft {
         key: held.entry.key().to_vec(),
         head: head::without_length(&fresh.head.head),

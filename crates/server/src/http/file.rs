@@ -1,7 +1,8 @@
 //! The answer from a file of this machine that is kept ready (`origin::files::kept`).
 //!
-//! The store is looked up first: a page that was published under the URL of a file covers it. A
-//! fetch answers where rules edit fields, and for every path that leads to no file.
+//! The store is looked up first: a page that was published under the URL of a file covers it, and
+//! one that is on the disk is fetched from there. A fetch also answers where rules edit fields, and
+//! for every path that leads to no file.
 
 use larder_proto::rules::{Esi, Forward};
 
@@ -37,6 +38,9 @@ pub(super) fn answer(
         return None;
     }
     let pages = exchange.request.pages;
+    if pages.shared.disk.as_ref().is_some_and(|disk| disk.may_be_published(&route.key)) {
+        return None;
+    }
     let target = handling.map(|handling| handling.target(&route.path));
     let target = target.as_deref().unwrap_or(&route.path);
     if is_directory(target) && !is_directory(&route.path) {

@@ -1,4 +1,5 @@
-//! The answer from a page in slices: those in memory at once, the others as they are fetched.
+//! The answer from a page in slices: those in memory at once, the others as they are read from the
+//! disk or fetched.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +17,7 @@ use super::{
     served::Served,
 };
 use crate::{
-    fetch::{Map, NoSlice, Slice, slice},
+    fetch::{Map, NoSlice, Place, Slice, slice},
     net::{out::Out, socket::Ended},
     page::lookup::StoredPage,
     request::route::Route,
@@ -25,10 +26,12 @@ use crate::{
 /// Slices that are sent with one write: more are sent one after the other, so that no client pins
 /// them all.
 const AT_ONCE: u64 = 16;
+/// Slices that are looked for before an answer begins, to say where it comes from: about 0.3 ms.
+const LOOKED: usize = 1024;
 
 /// The numbers of the slices of a range, and the part of each.
 fn numbers(map: &Map, range: ByteRange) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
-    let size = map.size;
+    let size = map.slices.size;
     (range.first / size..=range.last / size).map(move |number| {
         let from = range.first.max(number * size) - number * size;
         let to = range.last.min(number * size + (size - 1)) + 1 - number * size;
@@ -46,7 +49,7 @@ fn head(
     keep: bool,
 ) -> Option<(Delivered, Body)> {
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
-    let page = PageView { body_len: map.total, ..page };
+    let page = PageView { body_len: map.slices.total, ..page };
     deliver::headed(exchange, out, &page, &held.meta, served, keep)
 }
 
@@ -89,7 +92,7 @@ pub(super) fn hit(
 
 /// Appends a range whose slices are in memory, if they are few.
 fn one(exchange: &Exchange<'_, '_>, out: &mut Out, map: &Map, range: ByteRange) -> bool {
-    range.last / map.size - range.first / map.size < AT_ONCE
+    range.last / map.slices.size - range.first / map.slices.size < AT_ONCE
         && numbers(map, range).all(|(number, from, to)| {
             let entry = map.get(&exchange.request, number);
             entry.is_some_and(|entry| {
@@ -99,15 +102,24 @@ fn one(exchange: &Exchange<'_, '_>, out: &mut Out, map: &Map, range: ByteRange) 
         })
 }
 
-/// Whether all slices that the answer is made of are in memory now.
-fn has_all(exchange: &Exchange<'_, '_>, map: &Map, body: &Body) -> bool {
-    let has = |range: ByteRange| {
-        numbers(map, range).all(|(number, ..)| map.get(&exchange.request, number).is_some())
+/// The farthest place from which a slice of the answer has to be brought, of the first [`LOOKED`].
+fn farthest(exchange: &Exchange<'_, '_>, map: &Map, body: &Body) -> Place {
+    let of = |range: ByteRange| {
+        let mut farthest = Place::Memory;
+        for (number, ..) in numbers(map, range).take(LOOKED) {
+            farthest = farthest.max(map.place(&exchange.request, number));
+            if farthest == Place::Origin {
+                break;
+            }
+        }
+        farthest
     };
     match body {
-        Body::None => true,
-        Body::One(range) => has(*range),
-        Body::Many(parts, _) => parts.iter().all(|(_, range)| has(*range)),
+        Body::None => Place::Memory,
+        Body::One(range) => of(*range),
+        Body::Many(parts, _) => {
+            parts.iter().map(|(_, range)| of(*range)).max().unwrap_or(Place::Memory)
+        }
     }
 }
 
@@ -127,10 +139,17 @@ pub(super) async fn serve(
     let Some((mut delivered, mut body)) = head(exchange, out, held, served, &map, keep) else {
         return Ok(ControlFlow::Continue(()));
     };
-    if !has_all(exchange, &map, &body) {
-        exchange.request.stats.forwarded(Forward::Partial);
+    let served = match farthest(exchange, &map, &body) {
+        Place::Memory => None,
+        Place::Disk => Some(served.by_tier(false)),
+        Place::Origin => {
+            exchange.request.stats.forwarded(Forward::Partial);
+            Some(served.partial())
+        }
+    };
+    if let Some(served) = served {
         out.truncate(mark);
-        let Some(again) = head(exchange, out, held, &served.partial(), &map, keep) else {
+        let Some(again) = head(exchange, out, held, &served, &map, keep) else {
             return Ok(ControlFlow::Continue(()));
         };
         (delivered, body) = again;

@@ -15,6 +15,8 @@ use crate::{clock::Ms, page::variant, settings::RulePolicy};
 /// Where pages live. Objects of other protocols live in other namespaces and can never be read as
 /// pages.
 pub(crate) const PAGES: Namespace = Namespace(0);
+/// Where the slices of large pages live.
+pub(crate) const SLICES: Namespace = Namespace(20);
 
 /// The record under a key.
 pub(crate) enum Found {

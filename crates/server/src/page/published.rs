@@ -6,10 +6,19 @@ use larder_proto::{
     rules::{Lifetime, ResponseFacts, compress, strip},
 };
 
-use crate::{clock::Ms, page::writer::PageDraft, settings::RulePolicy};
+use crate::{
+    clock::Ms,
+    page::writer::PageDraft,
+    settings::{DiskUse, RulePolicy},
+};
 
 /// The marks of entries, in their client bits; fetched pages have 0.
 pub(crate) const PUBLISHED: u32 = 1;
+/// The mark of a stored page with these flags.
+pub(crate) fn mark_of(flags: PageFlags) -> u32 {
+    if flags.any(PageFlags::PUBLISHED) { PUBLISHED } else { 0 }
+}
+
 /// A page that is an object.
 pub(crate) const OBJECT: u32 = 2;
 /// The longest lifetime in HTTP (RFC 9111 section 1.2.2).
@@ -67,7 +76,11 @@ impl Published<'_> {
         let stored = strip::stored_head(&facts, self.reason, &self.policy.cache);
         let compressible = compress::compressible(&facts, &self.policy.cache);
         let meta = lifetime.meta(&facts);
-        let flags = PageFlags::IMMUTABLE.with_if(PageFlags::COMPRESSIBLE, compressible);
+        let never = self.policy.disk == DiskUse::Never;
+        let flags = PageFlags::IMMUTABLE
+            .with_if(PageFlags::COMPRESSIBLE, compressible)
+            .with_if(PageFlags::PUBLISHED, self.mark == PUBLISHED)
+            .with_if(PageFlags::NO_DISK, never);
         PageDraft {
             key: self.key,
             meta: Meta { flags, ..meta },

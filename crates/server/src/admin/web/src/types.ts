@@ -643,6 +643,10 @@ export type Disk = {
     purged: number,
     /** Written. */
     stores: number,
+    /** Slices of large pages read. */
+    slice_hits: number,
+    /** Slices written. */
+    slice_stores: number,
     /** Not written: too many waited, or the limit was reached. */
     dropped: number,
     /** Not written, as they are too large. */
