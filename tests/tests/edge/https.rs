@@ -86,9 +86,9 @@ fn pages_of_every_size_come_as_they_are() {
 fn keys_are_exchanged_in_the_way_that_client_and_server_prefer() {
     let (papers, origin) = (Papers::issue(), origin());
     let larder = larder(&papers, &origin, "");
-    let all = kx_group::ALL_KX_GROUPS.to_vec();
+    let all = default_provider().kx_groups;
     for (groups, used) in [
-        (vec![kx_group::X25519, kx_group::X25519MLKEM768], NamedGroup::X25519MLKEM768),
+        (vec![kx_group::X25519MLKEM768, kx_group::X25519], NamedGroup::X25519MLKEM768),
         (vec![kx_group::X25519], NamedGroup::X25519),
         (vec![kx_group::SECP256R1], NamedGroup::secp256r1),
         (all, NamedGroup::X25519MLKEM768),
