@@ -39,8 +39,9 @@ build() {
     cargo test --workspace --no-run
 }
 
+# Most tests wait for programs they started: two more at a time than there are processors.
 tests() {
-    cargo test --workspace --no-fail-fast
+    RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 2))} cargo test --workspace --no-fail-fast
 }
 
 # Every order of the store's concurrent steps. Its own target directory: --cfg loom changes every crate. The lints do not

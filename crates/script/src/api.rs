@@ -1,8 +1,8 @@
 //! The table `redis`.
 
+use aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
 use larder_proto::resp::Owned;
 use mlua::{Lua, MultiValue, Result, Scope, Table, Value, Variadic};
-use ring::digest::SHA1_FOR_LEGACY_USE_ONLY;
 
 use crate::{
     hex,
@@ -200,7 +200,7 @@ fn sum(lua: &Lua, pause: &Pause<'_>, args: &MultiValue) -> Result<Value> {
     if args.len() != 1 {
         return failed(lua, "ERR wrong number of arguments");
     }
-    let mut digest = ring::digest::Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    let mut digest = aws_lc_rs::digest::Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     if let Some(text) = lua.coerce_string(args[0].clone())? {
         for part in text.as_bytes().chunks(PART) {
             digest.update(part);

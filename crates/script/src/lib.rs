@@ -38,14 +38,14 @@ mod tables;
 mod tests;
 mod world;
 
-use ring::digest::SHA1_FOR_LEGACY_USE_ONLY;
+use aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
 
 pub use machine::{Machine, Settings};
 pub use pause::{Event, FLAGS, Registered, Task, Work};
 
 /// SHA-1 of a text in lower-case hexadecimal digits: the name of a script.
 pub fn sha1_hex(text: &[u8]) -> String {
-    hex(ring::digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, text).as_ref())
+    hex(aws_lc_rs::digest::digest(&SHA1_FOR_LEGACY_USE_ONLY, text).as_ref())
 }
 
 fn hex(bytes: &[u8]) -> String {

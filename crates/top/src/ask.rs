@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use larder_proto::memcache::client::{Decoded, Replies, Reply, text as memcache};
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpStream, UnixStream},
@@ -66,7 +66,7 @@ static TRUST: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
     if roots.is_empty() {
         return Err("this system knows no authority: set SSL_CERT_FILE".to_owned());
     }
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))

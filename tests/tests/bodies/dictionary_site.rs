@@ -12,13 +12,13 @@ use std::{
     },
 };
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use larder_proto::http::dictionary::PATH;
 use larder_tests::{
     Admin, Answer, H2, Larder, Origin, Papers, Reply, Scratch, Wire, helper::source_root, wait_for,
     wait_until,
 };
-use ring::digest::{SHA256, digest};
 use tokio_rustls::rustls::ClientConfig;
 
 /// The Accept-Encoding of a browser with a dictionary.

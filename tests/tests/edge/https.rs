@@ -6,10 +6,11 @@ use larder_tests::larder::run;
 use larder_tests::{Admin, Larder, Origin, Papers, Scratch, Wire, get_with, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::process::Command;
+use tokio_rustls::rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{HandshakeKind, ProtocolVersion};
+use tokio_rustls::rustls::{ClientConfig, HandshakeKind, NamedGroup, ProtocolVersion};
 
 /// The content of a page of so many bytes.
 fn content(len: usize) -> Vec<u8> {
@@ -77,6 +78,34 @@ fn pages_of_every_size_come_as_they_are() {
     }
     assert_eq!(origin.count(), 8);
     assert_eq!((figure(&larder, "tls_handshakes"), failures(&larder)), (2, vec![]));
+}
+
+/// Browsers offer the exchange that stays secret before a quantum computer first; older clients
+/// have others.
+#[test]
+fn keys_are_exchanged_in_the_way_that_client_and_server_prefer() {
+    let (papers, origin) = (Papers::issue(), origin());
+    let larder = larder(&papers, &origin, "");
+    let all = default_provider().kx_groups;
+    for (groups, used) in [
+        (vec![kx_group::X25519MLKEM768, kx_group::X25519], NamedGroup::X25519MLKEM768),
+        (vec![kx_group::X25519], NamedGroup::X25519),
+        (vec![kx_group::SECP256R1], NamedGroup::secp256r1),
+        (all, NamedGroup::X25519MLKEM768),
+    ] {
+        let mut provider = default_provider();
+        provider.kx_groups = groups;
+        let client = ClientConfig::builder_with_provider(provider.into())
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_root_certificates(papers.roots())
+            .with_no_client_auth();
+        let mut wire = Wire::connect_tls(larder.face("https"), &client.into(), "127.0.0.1");
+        assert_eq!(wire.get("/100", &[]).body, content(100));
+        let group = wire.tls().negotiated_key_exchange_group().unwrap();
+        assert_eq!(group.name(), used);
+    }
+    assert_eq!(failures(&larder), []);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::{
     ClientConfig, RootCertStore,
-    crypto::ring,
+    crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName},
 };
 use tokio::{
@@ -40,7 +40,7 @@ impl Client {
         let mut store = RootCertStore::empty();
         // The system's store may have certificates that rustls cannot use.
         store.add_parsable_certificates(roots.iter().cloned());
-        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
+        let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()?
             .with_root_certificates(store)
             .with_no_client_auth();

@@ -6,7 +6,9 @@
 //!
 //! Malformed fields are ignored, as the draft asks: then every spelling is a page of its own.
 //! Unlike in the draft, bytes that are no UTF-8 are not one replacement character: that would
-//! equate values that an origin may tell apart.
+//! equate values that an origin may tell apart. For the same reason a parameter without meaning is
+//! only left out if no reader of queries takes it for one with a meaning, and a query that readers
+//! split or decode in different ways is a page of its own ([`is_clear`]).
 
 use crate::http::Fields;
 use crate::http::structured::{Dictionary, Value, inner_strings};
@@ -16,6 +18,9 @@ pub const FIELD: &str = "no-vary-search";
 /// Longest value, in bytes: it is kept for each path, and compared with each query there. Longer
 /// ones are ignored.
 pub const MAX_LEN: usize = 1024;
+/// Most parameters of a query that is compared: each costs a search by each rule of its path. One
+/// with more is a page of its own.
+const MAX_PARAMETERS: usize = 256;
 
 /// The meaning of a No-Vary-Search field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,20 +32,66 @@ pub struct Rule {
     any_order: bool,
 }
 
-/// The parameters that make a difference, by their decoded names.
+/// The parameters that make a difference, by their decoded names, which are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Names {
     AllBut(Vec<Vec<u8>>),
+    /// As [`reading`] has them.
     Only(Vec<Vec<u8>>),
 }
 
 impl Names {
+    fn all_but(mut names: Vec<Vec<u8>>) -> Self {
+        names.sort();
+        Self::AllBut(names)
+    }
+
+    fn only(names: &[Vec<u8>]) -> Self {
+        let mut names: Vec<_> = names.iter().map(|name| reading(name)).collect();
+        names.sort();
+        Self::Only(names)
+    }
+
     fn count(&self, name: &[u8]) -> bool {
         match self {
-            Self::AllBut(names) => !names.iter().any(|held| held == name),
-            Self::Only(names) => names.iter().any(|held| held == name),
+            Self::AllBut(names) => !has(names, name),
+            Self::Only(names) if names.is_empty() => false,
+            Self::Only(names) => {
+                let plain = name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'%');
+                !plain || has(names, &reading(name))
+            }
         }
     }
+}
+
+fn has(names: &[Vec<u8>], name: &[u8]) -> bool {
+    names.binary_search_by(|held| held[..].cmp(name)).is_ok()
+}
+
+/// A name as any reader may take it: PHP drops spaces before it, makes `_` of `.`, space and an open
+/// `[`, and takes `a[b]` for a member of `a`; others take capitals for small letters.
+fn reading(name: &[u8]) -> Vec<u8> {
+    let member =
+        name.iter().position(|&byte| byte == b'[').filter(|at| name[*at..].contains(&b']'));
+    let letter = |byte: &u8| match byte {
+        b'.' | b' ' | b'[' => b'_',
+        byte => byte.to_ascii_lowercase(),
+    };
+    name[..member.unwrap_or(name.len())].trim_ascii_start().iter().map(letter).collect()
+}
+
+/// Whether all readers see the same parameters in a query. Some split it at `;` too, end a name at a
+/// NUL, or read escapes that are none in ways of their own (`%u0061`).
+fn is_clear(query: &[u8]) -> bool {
+    let escape = |at: usize| {
+        let digits = query.get(at + 1..at + 3).unwrap_or_default();
+        digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit) && digits != b"00"
+    };
+    query.iter().enumerate().all(|(at, byte)| match byte {
+        b';' | 0 => false,
+        b'%' => escape(at),
+        _ => true,
+    }) && query.iter().filter(|byte| **byte == b'&').count() < MAX_PARAMETERS
 }
 
 impl Rule {
@@ -85,11 +136,11 @@ impl Rule {
             Some(_) => return None,
         };
         let names = match (params, except) {
-            (Some(Value::True), None) => Names::Only(Vec::new()),
-            (Some(Value::True), Some(Value::List(list))) => Names::Only(decoded(list)?),
+            (Some(Value::True), None) => Names::only(&[]),
+            (Some(Value::True), Some(Value::List(list))) => Names::only(&decoded(list)?),
             (_, Some(_)) => return None,
-            (None | Some(Value::False), None) => Names::AllBut(Vec::new()),
-            (Some(Value::List(list)), None) => Names::AllBut(decoded(list)?),
+            (None | Some(Value::False), None) => Names::all_but(Vec::new()),
+            (Some(Value::List(list)), None) => Names::all_but(decoded(list)?),
             (Some(_), None) => return None,
         };
         let is_default = !any_order && names == Names::AllBut(Vec::new());
@@ -103,12 +154,22 @@ impl Rule {
 
     /// Path and query in the one spelling of all that are the same page by this rule (section 5 of
     /// the draft). A query that has only visible characters, none of them escaped without need, and
-    /// no parameter too many is its own canonical spelling.
+    /// no parameter too many is its own canonical spelling. So is one that readers understand in
+    /// different ways, unless no parameter counts.
     pub fn canonical(&self, path_and_query: &[u8]) -> Vec<u8> {
         let Some(at) = path_and_query.iter().position(|&byte| byte == b'?') else {
             return path_and_query.to_vec();
         };
         let (path, query) = (&path_and_query[..at], &path_and_query[at + 1..]);
+        if self.names == Names::Only(Vec::new()) {
+            return path.to_vec();
+        }
+        let mut out = Vec::with_capacity(path_and_query.len());
+        if !is_clear(query) {
+            out.extend_from_slice(&path_and_query[..=at]);
+            encode(query, |_| false, &mut out);
+            return out;
+        }
         let mut parameters: Vec<(Vec<u8>, Vec<u8>)> = query
             .split(|&byte| byte == b'&')
             .filter(|parameter| !parameter.is_empty())
@@ -116,19 +177,18 @@ impl Rule {
             .filter(|(name, _)| self.names.count(name))
             .collect();
         if self.any_order {
-            // Stable: parameters of one name keep their order.
-            parameters.sort_by(|(a, _), (b, _)| a.cmp(b));
+            // Stable: parameters that are one for some reader keep their order.
+            parameters.sort_by_cached_key(|(name, _)| reading(name));
         }
-        let mut out = Vec::with_capacity(path_and_query.len());
         out.extend_from_slice(path);
         for (index, (name, value)) in parameters.iter().enumerate() {
             out.push(if index == 0 { b'?' } else { b'&' });
-            encode(name, true, &mut out);
+            encode(name, |byte| escaped(byte) || byte == b'=', &mut out);
             // A name without a value is that name with an empty one.
             if name.is_empty() || !value.is_empty() {
                 out.push(b'=');
             }
-            encode(value, false, &mut out);
+            encode(value, escaped, &mut out);
         }
         out
     }
@@ -180,14 +240,18 @@ fn decode(written: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends a name or a value, so that [`pair`] reads it again.
-fn encode(text: &[u8], name: bool, out: &mut Vec<u8>) {
+/// Characters that mean something in a query, or do to some readers.
+fn escaped(byte: u8) -> bool {
+    matches!(byte, b'%' | b'&' | b'+' | b'#' | b';')
+}
+
+/// Appends a text with all that is no visible character escaped, and those that `special` names.
+fn encode(text: &[u8], special: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in text {
-        let special = matches!(byte, b'%' | b'&' | b'+' | b'#') || (name && byte == b'=');
         match byte {
             b' ' => out.push(b'+'),
-            b'!'..=b'~' if !special => out.push(byte),
+            b'!'..=b'~' if !special(byte) => out.push(byte),
             _ => out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
         }
     }
@@ -255,9 +319,11 @@ mod tests {
             (&["key-order"], "/?a=&&b&", "/?a&b"),
             (&["key-order"], "/?=&=1", "/?=&=1"),
             (&["key-order"], "/?a=%20+&b=%2b%26%3D&c%3d=1", "/?a=++&b=%2B%26=&c%3D=1"),
-            (&["key-order"], "/?a=%zz&b=%4", "/?a=%25zz&b=%254"),
+            (&["key-order"], "/?b=%25zz&a=%3b", "/?a=%3B&b=%25zz"),
             (&["key-order"], "/?title=User:A/b&x=1=2", "/?title=User:A/b&x=1=2"),
-            (&["key-order"], "/?a=%00%ff%7f\u{e9}", "/?a=%00%FF%7F%C3%A9"),
+            (&["key-order"], "/?a=%ff%7f\u{e9}", "/?a=%FF%7F%C3%A9"),
+            (&["key-order"], "/?b.c=1&b_c=2&B=1&a", "/?a&B=1&b.c=1&b_c=2"),
+            (&["params"], "/?a;b&%00&%zz", "/"),
             (&["key-order"], "/a?b?c=1", "/a?b?c=1"),
             (&["params"], "/p", "/p"),
         ] {
@@ -282,10 +348,50 @@ mod tests {
             ("key-order", "/?a;b", "/?a&b"),
             ("params, except=(\"a\")", "/?a=1", "/?a=%311"),
             ("key-order", "/?a=%f6", "/?a=%ef%bf%bd"),
+            ("key-order", "/?a=%zz", "/?a=%25zz"),
+            ("key-order", "/?a=;b", "/?a=%3Bb"),
+            ("key-order", "/?a[b]=1&a=2", "/?a=2&a[b]=1"),
         ] {
             let rule = rule(&[line]).expect("a rule");
             assert!(!rule.same(a.as_bytes(), b.as_bytes()), "{line} {a} {b}");
         }
+    }
+
+    /// A visitor's own parameter that the rule does not name, and that some reader takes for one
+    /// that counts, must not make the page of others.
+    #[test]
+    fn parameters_that_some_reader_understands_count() {
+        let rule_of = |line| rule(&[line]).expect("a rule");
+        let except = rule_of("params, except=(\"id\" \"a.b\" \"user id\")");
+        for query in [
+            "id%00=x",
+            "+id=x",
+            "%20id=x",
+            "id[]=x",
+            "id[0]=x",
+            "ID=x",
+            "%49d=x",
+            "utm;id=x",
+            "utm=1;id=x",
+            "a_b=x",
+            "a%5Bb=x",
+            "user_id=x",
+            "user.id=x",
+            "%u0069d=x",
+            "%25u0069=x",
+            "%C3%AFd=x",
+            "id%0a=x",
+        ] {
+            let written = format!("/?{query}");
+            assert!(!except.same(written.as_bytes(), b"/"), "{query}");
+            assert!(!except.same(format!("/?id=1&{query}").as_bytes(), b"/?id=1"), "{query}");
+        }
+        let but = rule_of("params=(\"utm\")");
+        for query in ["utm=1;b=2", "utm;b", "utm%00=1", "+utm=1", "utm[]=1"] {
+            assert!(!but.same(format!("/?a=1&{query}").as_bytes(), b"/?a=1"), "{query}");
+        }
+        let many = format!("/?{}", "a&".repeat(MAX_PARAMETERS));
+        assert!(!but.same(format!("{many}&utm").as_bytes(), many.as_bytes()));
     }
 
     fn rules() -> impl Strategy<Value = Rule> {
@@ -298,11 +404,14 @@ mod tests {
     /// The comparison of the draft, by its lists.
     fn listed(rule: &Rule, url: &str) -> (String, Parameters) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        if !is_clear(query.as_bytes()) && rule.names != Names::Only(Vec::new()) {
+            return (url.replace(' ', "+"), Vec::new());
+        }
         let split = query.split('&').filter(|part| !part.is_empty());
         let mut list: Vec<_> = split.map(|part| pair(part.as_bytes())).collect();
         list.retain(|(name, _)| rule.names.count(name));
         if rule.any_order {
-            list.sort_by(|(a, _), (b, _)| a.cmp(b));
+            list.sort_by_cached_key(|(name, _)| reading(name));
         }
         (path.to_owned(), list)
     }

@@ -5,6 +5,7 @@ use std::{future::poll_fn, mem, pin::Pin, rc::Rc};
 use bytes::Bytes;
 use http::HeaderMap;
 use hyper::body::{Body as _, Frame, Incoming};
+use larder_proto::http::chunked::may_be_trailer;
 use tokio::time::Instant;
 
 use super::{
@@ -232,7 +233,7 @@ impl Body {
                 (!data.is_empty()).then_some(data)
             }
             Err(other) => {
-                self.trailers = other.into_trailers().ok();
+                self.trailers = other.into_trailers().ok().map(permitted);
                 None
             }
         }
@@ -285,4 +286,14 @@ impl Reading {
             Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
         }
     }
+}
+
+/// The trailers without fields that have no place there (RFC 9110 section 6.5.1): a cookie would
+/// reach all who wait for the page, a length contradicts the body's.
+fn permitted(trailers: HeaderMap) -> HeaderMap {
+    let mut kept = HeaderMap::new();
+    for (name, value) in trailers.iter().filter(|(name, _)| may_be_trailer(name.as_str())) {
+        kept.append(name, value.clone());
+    }
+    kept
 }

@@ -48,7 +48,8 @@ pub(super) const PROTOCOL: u64 = 1;
 
 /// Wait for commands and purges that have begun, each, in milliseconds.
 const FINISH: Ms = 2000;
-/// Wait for the other process to start its threads, once it has the memory.
+/// Longest wait for the other process to start its threads, once it has the memory: nobody is
+/// served meanwhile. `upgrade_timeout` may be shorter.
 const UP: Duration = Duration::from_secs(20);
 /// Longest notes in a message, in bytes; longer ones follow the image.
 const NOTES: usize = 16 << 10;
@@ -179,9 +180,10 @@ impl Server {
         }
         // The last moment at which nothing is lost if it is gone.
         other.link.send(&json!({"kind": "soon"}), &[]).map_err(|_| ENDED.to_owned())?;
-        other.expect("listening", other.clock.now() + UP.as_millis() as Ms)?;
+        let up = self.settings.upgrade.timeout.min(UP).as_millis() as Ms;
+        other.expect("listening", other.clock.now() + up)?;
         let memory = self.give_memory(&other.link)?;
-        other.expect("up", other.clock.now() + UP.as_millis() as Ms)?;
+        other.expect("up", other.clock.now() + up)?;
         for commands in &self.commands {
             let _ = commands.blocking_send(Command::PassOn(parcels.clone()));
         }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use ring::digest::{Context, SHA256};
+use aws_lc_rs::digest::{Context, SHA256};
 use rustls::{
     RootCertStore,
     crypto::CryptoProvider,
@@ -65,7 +65,7 @@ impl ClientAuth {
             return Err(ClientAuthError::NoAuthority("the file has none".to_owned()));
         }
         let made = Self { required, id, roots: Arc::new(roots), revoked: lists };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         made.verifier(&provider).map_err(|error| ClientAuthError::NoList(error.to_string()))?;
         Ok(made)
     }

@@ -5,7 +5,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 use memchr::memmem;
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::{
-    crypto::ring::sign::any_supported_type,
+    crypto::aws_lc_rs::sign::any_supported_type,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     sign::CertifiedKey,
 };

@@ -83,7 +83,7 @@ impl AclFile {
 
 /// SHA-256.
 pub(crate) fn sha256(bytes: &[u8]) -> acl::Hash {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
     let mut hash = acl::Hash::default();
     hash.copy_from_slice(digest.as_ref());
     hash

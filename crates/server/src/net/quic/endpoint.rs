@@ -370,7 +370,7 @@ mod tests {
 
     use bytes::BytesMut;
     use quinn_proto::{ClientConfig, ServerConfig, VarInt, crypto::rustls::QuicClientConfig};
-    use rustls::{RootCertStore, crypto::ring, server::ResolvesServerCertUsingSni};
+    use rustls::{RootCertStore, crypto::aws_lc_rs, server::ResolvesServerCertUsingSni};
 
     use super::*;
     use crate::net::{socket::Watch, tls::quic_config};
@@ -414,7 +414,7 @@ mod tests {
     }
 
     fn server_config() -> Arc<ServerConfig> {
-        let tls = rustls::ServerConfig::builder_with_provider(ring::default_provider().into())
+        let tls = rustls::ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_no_client_auth()
@@ -424,7 +424,7 @@ mod tests {
 
     /// The first packet of a client at this port.
     fn first_packet(port: u16) -> Packet {
-        let tls = rustls::ClientConfig::builder_with_provider(ring::default_provider().into())
+        let tls = rustls::ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_root_certificates(RootCertStore::empty())

@@ -6,7 +6,7 @@ use larder_proto::client_hello::Hello;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use rustls::{
     ServerConfig, SupportedCipherSuite, SupportedProtocolVersion,
-    crypto::{CryptoProvider, ring},
+    crypto::{CryptoProvider, aws_lc_rs},
     server::{ClientHello, NoServerSessionStorage, ResolvesServerCert},
     sign::CertifiedKey,
     version::{TLS12, TLS13},
@@ -173,9 +173,9 @@ pub(crate) fn quic_config(config: &ServerConfig) -> Option<Arc<QuicServerConfig>
     QuicServerConfig::try_from(config).ok().map(Arc::new)
 }
 
-/// The crypto of ring. AES-128 before AES-256: as safe, and 10 rounds instead of 14.
+/// The crypto of aws-lc-rs. AES-128 before AES-256: as safe, and 10 rounds instead of 14.
 fn provider() -> CryptoProvider {
-    let mut provider = ring::default_provider();
+    let mut provider = aws_lc_rs::default_provider();
     let is_aes_256 = |suite: &SupportedCipherSuite| {
         let name = format!("{:?}", suite.suite());
         name.contains("AES_256")

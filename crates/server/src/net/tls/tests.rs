@@ -6,8 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use proptest::prelude::*;
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::{
     ClientConfig, ClientConnection, ConnectionTrafficSecrets, RootCertStore, pki_types::ServerName,
 };
@@ -85,8 +85,9 @@ impl Pair {
         let mut roots = RootCertStore::empty();
         roots.add(certificate.key.cert[0].clone()).expect("a root");
         let https = settings(certificate, false);
-        let config =
-            ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into());
+        let config = ClientConfig::builder_with_provider(
+            rustls::crypto::aws_lc_rs::default_provider().into(),
+        );
         let config = config.with_safe_default_protocol_versions().expect("versions");
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.enable_secret_extraction = true;

@@ -11,12 +11,12 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use ring::{
+use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     hkdf::{HKDF_SHA256, Prk, Salt},
     rand::{SecureRandom, SystemRandom},
 };
-use rustls::{crypto::ring::Ticketer, server::ProducesTickets};
+use rustls::{crypto::aws_lc_rs::Ticketer, server::ProducesTickets};
 
 use crate::{clock, settings::Secret};
 

@@ -15,13 +15,13 @@ mod samples;
 pub(crate) use build::{Sample, build};
 pub(crate) use samples::Samples;
 
+use aws_lc_rs::digest;
 use larder_proto::{
     http::{CacheControl, Fields, KeyParts, Restriction, Scheme, dictionary, key},
     page::{Encoding, Kind, Meta, PageFlags, PageView, Parts, Verify, view},
     rules::{split_head, update::with_fields},
 };
 use larder_store::{Entry, PutError, Store};
-use ring::digest;
 
 pub(crate) use larder_proto::http::dictionary::Hash;
 

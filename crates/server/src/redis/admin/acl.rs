@@ -221,8 +221,8 @@ pub(crate) fn generate(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     let digits = (bits as usize).div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];
-    let random = ring::rand::SystemRandom::new();
-    if ring::rand::SecureRandom::fill(&random, &mut bytes).is_err() {
+    let random = aws_lc_rs::rand::SystemRandom::new();
+    if aws_lc_rs::rand::SecureRandom::fill(&random, &mut bytes).is_err() {
         return ctx.reply().error("ERR the system has no random numbers");
     }
     let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
