@@ -68,8 +68,8 @@ fn has(names: &[Vec<u8>], name: &[u8]) -> bool {
     names.binary_search_by(|held| held[..].cmp(name)).is_ok()
 }
 
-/// A name as any reader may take it: PHP drops spaces before it, makes `_` of `.`, space and an open
-/// `[`, and takes `a[b]` for a member of `a`; others take capitals for small letters.
+/// A name as any reader may take it: PHP drops spaces before it, makes `_` of `.`, space and an
+/// open `[`, and takes `a[b]` for a member of `a`; others take capitals for small letters.
 fn reading(name: &[u8]) -> Vec<u8> {
     let member =
         name.iter().position(|&byte| byte == b'[').filter(|at| name[*at..].contains(&b']'));
@@ -80,8 +80,8 @@ fn reading(name: &[u8]) -> Vec<u8> {
     name[..member.unwrap_or(name.len())].trim_ascii_start().iter().map(letter).collect()
 }
 
-/// Whether all readers see the same parameters in a query. Some split it at `;` too, end a name at a
-/// NUL, or read escapes that are none in ways of their own (`%u0061`).
+/// Whether all readers see the same parameters in a query. Some split it at `;` too, end a name at
+/// a NUL, or read escapes that are none in ways of their own (`%u0061`).
 fn is_clear(query: &[u8]) -> bool {
     let escape = |at: usize| {
         let digits = query.get(at + 1..at + 3).unwrap_or_default();
