@@ -1,6 +1,6 @@
-//! Times at which the fields of a hash that is a tree expire. Each separator of a node ends with the
-//! first and the last of these times below its child, so that the field that is due next is found
-//! without a walk, and the time at which the last field goes is known.
+//! Times at which the fields of a hash that is a tree expire. Each separator of a node ends with
+//! the first and the last of these times below its child, so that the field that is due next is
+//! found without a walk, and the time at which the last field goes is known.
 
 use super::{Damaged, Items, Node, Shape};
 
