@@ -18,8 +18,8 @@ use crate::work::Work;
 pub(crate) const CHUNK: usize = 64 << 10;
 /// Bytes of the buffer that a queue without commands keeps: there may be a thousand queues.
 const BUFFER: usize = 4 << 10;
-/// After a write has failed: bytes of removals that are kept for the next attempt. Items are refused
-/// then; those that come back are not counted.
+/// After a write has failed: bytes of removals that are kept for the next attempt. New items are
+/// refused then; those that come back are not counted.
 const KEPT: u64 = 16 << 20;
 
 /// A place in a journal.

@@ -24,7 +24,7 @@ const TRIES: usize = 2;
 impl Mirror {
     /// Answers an open: by a descriptor that is open already, else by a new one.
     pub(super) fn open_file(&self, node: &Arc<Node>, reply: ReplyOpen) {
-        let opened = self.held(node, Some(&reply), |state| answer_open(state));
+        let opened = self.held(node, Some(&reply), answer_open);
         match opened {
             // The program may close the file before this thread goes on: `release` locks the state,
             // too.
