@@ -57,12 +57,22 @@ fn items(part: &[u8], into: &mut Vec<u8>) {
     for chunk in part.chunks_exact(4) {
         let (id, n) = (u64::from(chunk[1]), u64::from(chunk[2]));
         let data = &chunk[3..];
-        let record = match chunk[0] % 6 {
+        let record = match chunk[0] % 7 {
             0 | 1 => Record::Item { id, added: 0, expires: n / 200, flags: 0, moved: None, data },
             2 => Record::Item { id, added: 0, expires: 0, flags: 0, moved: Some(1), data },
             3 => Record::Removed { id, bytes: 1 },
             4 => Record::Range { from: id, to: n, items: n.saturating_sub(id), bytes: n },
-            _ => Record::Aborted { id, aborts: 1 },
+            5 => Record::Aborted { id, aborts: 1 },
+            _ => Record::Returned {
+                id,
+                added: 0,
+                expires: 0,
+                flags: 0,
+                aborts: 1,
+                segment: 1 + n % 2,
+                offset: u64::from(data[0]),
+                bytes: 1,
+            },
         };
         encode(&record, into);
     }

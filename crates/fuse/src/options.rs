@@ -101,6 +101,8 @@ pub struct MirrorOptions {
     pub watches: usize,
     /// The kernel reads files itself, where it can.
     pub passthrough: bool,
+    /// The kernel asks for each open. Else it opens files by itself, and keeps their content.
+    pub opens: bool,
 }
 
 impl Default for MirrorOptions {
@@ -111,6 +113,7 @@ impl Default for MirrorOptions {
             files: None,
             watches: WATCHES,
             passthrough: true,
+            opens: true,
         }
     }
 }
@@ -210,10 +213,12 @@ impl Options {
             "files" => self.mirror.files = Some(number(1, 1 << 20)?),
             "watches" => self.mirror.watches = number(0, 1 << 24)?,
             "nopassthrough" => self.mirror.passthrough = false,
+            // A file that the kernel opened by itself has no file below.
+            "noopen" => (self.mirror.opens, self.mirror.passthrough) = (false, false),
             _ => {
                 return Err("unknown. Larder's are allow_other, suid, dev, noexec, fsname=, \
-                            threads=, lifetime=, unwatched=, files=, watches=, nopassthrough; \
-                            of a site: dirs, queries, timeout="
+                            threads=, lifetime=, unwatched=, files=, watches=, nopassthrough, \
+                            noopen; of a site: dirs, queries, timeout="
                     .to_owned());
             }
         }
@@ -237,6 +242,9 @@ mod tests {
         assert_eq!((options.mirror.files, options.mirror.watches), (Some(7), 0));
         assert!(options.mount.allow_other && !options.mirror.passthrough);
         assert_eq!(options.mount.threads, 3);
+        let mut options = Options::default();
+        options.take("noopen").expect("known");
+        assert!(!options.mirror.opens && !options.mirror.passthrough);
     }
 
     #[test]

@@ -27,7 +27,7 @@ larder mount http://127.0.0.1:8080/static/ /mnt/static
 larder mount https://www.example.org/ /mnt/site
 
 Options of -o: allow_other, lifetime=TIME [default: 60s], unwatched=TIME [1s], files=N, watches=N \
-[65536], threads=N, nopassthrough, noexec, suid, dev, fsname=NAME; of a site: lifetime=TIME [1s], \
+[65536], threads=N, nopassthrough, noopen, noexec, suid, dev, fsname=NAME; of a site: lifetime=TIME [1s], \
 timeout=TIME [30s], dirs, queries. Those of fstab(5) are taken.
 
 SIGTERM, SIGINT and umount(8) end it.

@@ -10,9 +10,11 @@
 //! removed  3: id 8 | bytes 4
 //! range    4: first id 8 | end 8 | items 8 | bytes 8
 //! aborted  5: id 8 | aborts 4
+//! returned 6: id 8 | added 8 | expires 8 | flags 4 | aborts 4 | segment 8 | offset 8 | bytes 4
 //! ```
 //! Times are UNIX milliseconds; an expiry of 0 is none. Ids of a queue ascend, and order its items.
-//! An item that is *moved* is a copy of one whose segment is about to be deleted.
+//! An item that is *moved* is a copy of one whose segment is about to be deleted. One that is
+//! *returned* was removed and waits again: its item or moved record is at the place.
 
 /// Bytes before a record's content.
 pub(crate) const FRAME: usize = 8;
@@ -74,6 +76,25 @@ pub enum Record<'a> {
         id: u64,
         /// Aborted reads so far.
         aborts: u32,
+    },
+    /// An item that was removed waits again: its reader did not get it.
+    Returned {
+        /// Its place in the order of the queue.
+        id: u64,
+        /// When it was added, UNIX milliseconds.
+        added: u64,
+        /// When it expires, UNIX milliseconds; 0: never.
+        expires: u64,
+        /// The client's flags.
+        flags: u32,
+        /// Aborted reads so far.
+        aborts: u32,
+        /// The segment with its record.
+        segment: u64,
+        /// Where the record begins there.
+        offset: u64,
+        /// Length of its data.
+        bytes: u32,
     },
 }
 
@@ -148,6 +169,16 @@ fn content_of(content: &[u8]) -> Option<Record<'_>> {
             bytes: fields.u64()?,
         },
         5 => Record::Aborted { id: fields.u64()?, aborts: fields.u32()? },
+        6 => Record::Returned {
+            id: fields.u64()?,
+            added: fields.u64()?,
+            expires: fields.u64()?,
+            flags: fields.u32()?,
+            aborts: fields.u32()?,
+            segment: fields.u64()?,
+            offset: fields.u64()?,
+            bytes: fields.u32()?,
+        },
         _ => return None,
     };
     fields.0.is_empty().then_some(record)
@@ -191,6 +222,17 @@ pub fn encode(record: &Record<'_>, into: &mut Vec<u8>) -> usize {
             into.extend_from_slice(&id.to_le_bytes());
             into.extend_from_slice(&aborts.to_le_bytes());
         }
+        Record::Returned { id, added, expires, flags, aborts, segment, offset, bytes } => {
+            into.push(6);
+            for time in [id, added, expires] {
+                into.extend_from_slice(&time.to_le_bytes());
+            }
+            into.extend_from_slice(&flags.to_le_bytes());
+            into.extend_from_slice(&aborts.to_le_bytes());
+            into.extend_from_slice(&segment.to_le_bytes());
+            into.extend_from_slice(&offset.to_le_bytes());
+            into.extend_from_slice(&bytes.to_le_bytes());
+        }
     }
     let content = &into[start + FRAME..];
     let (len, crc) = (content.len() as u32, crc32fast::hash(content));
@@ -219,6 +261,16 @@ mod tests {
             Record::Removed { id: 7, bytes: 5 },
             Record::Range { from: 1, to: 9, items: 4, bytes: 77 },
             Record::Aborted { id: 7, aborts: 3 },
+            Record::Returned {
+                id: 7,
+                added: 1_700_000_000_000,
+                expires: 0,
+                flags: 9,
+                aborts: 2,
+                segment: 3,
+                offset: 33,
+                bytes: 5,
+            },
         ]
     }
 

@@ -18,9 +18,9 @@ use crate::work::Work;
 pub(crate) const CHUNK: usize = 64 << 10;
 /// Bytes of the buffer that a queue without commands keeps: there may be a thousand queues.
 const BUFFER: usize = 4 << 10;
-/// After a write has failed: bytes of records that are kept for the next attempt. They are removals
-/// only, since items are refused then.
-const KEPT: usize = 16 << 20;
+/// After a write has failed: bytes of removals that are kept for the next attempt. New items are
+/// refused then; those that come back are not counted.
+const KEPT: u64 = 16 << 20;
 
 /// A place in a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +58,8 @@ pub(crate) struct Journal {
     pending: Work,
     /// The last write failed.
     failed: bool,
+    /// Bytes of the buffer that are items which came back.
+    excused: u64,
     /// The segment that was read last.
     reading: Option<(u64, Arc<File>)>,
     /// A file was used since the last [`Journal::rest`].
@@ -93,6 +95,7 @@ impl Journal {
             dirty: false,
             pending,
             failed: false,
+            excused: 0,
             reading: None,
             used: false,
         };
@@ -157,6 +160,7 @@ impl Journal {
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER);
+        self.excused = 0;
         Ok(())
     }
 
@@ -167,7 +171,17 @@ impl Journal {
 
     /// Whether removals are refused, too.
     pub(crate) fn is_full(&self) -> bool {
-        self.failed && self.buffer.len() > KEPT
+        self.failed && self.buffer.len() as u64 > KEPT + self.excused
+    }
+
+    /// So many bytes of the last record are an item that came back, which must stay readable.
+    pub(crate) fn excuse(&mut self, bytes: u64) {
+        self.excused += bytes;
+    }
+
+    /// Whether a place is in a segment that is not about to be removed.
+    pub(crate) fn has(&self, place: Place) -> bool {
+        self.segments.binary_search_by_key(&place.segment, |segment| segment.number).is_ok()
     }
 
     /// Whether the last write failed. Does not try again.
@@ -242,6 +256,10 @@ impl Journal {
     /// Removes the oldest segments without items that are needed. `reader`: the segment from which
     /// on items were not read yet.
     pub(crate) fn trim(&mut self, reader: u64) {
+        // While nothing can be written, items that come back stay in their segments.
+        if self.failed {
+            return;
+        }
         while self.segments.len() > 1
             && let Some(first) = self.segments.front()
             && first.held == 0

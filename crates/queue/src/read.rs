@@ -20,8 +20,8 @@ const PACK: u64 = 1 << 20;
 
 /// An item as its client gets it.
 fn given(held: &Held, data: Bytes, epoch: u64) -> Item {
-    let Held { id, added, expires, aborts, flags, .. } = *held;
-    Item { flags, data, ticket: Ticket { epoch, id, added, expires, aborts } }
+    let Held { id, added, expires, aborts, flags, place, .. } = *held;
+    Item { flags, data, ticket: Ticket { epoch, id, added, expires, aborts, place } }
 }
 
 /// Whether bytes cannot be read now or later, as opposed to a lack of descriptors or memory.
@@ -71,12 +71,33 @@ impl Queue {
         Ok(None)
     }
 
-    /// Puts an item back that was taken, and did not reach its client.
+    /// Puts an item back that was taken, and did not reach its client. While its segment is there a
+    /// small record says so, which a full file system may still have room for.
     pub(crate) fn restore(&mut self, item: Item) {
-        let Item { flags, data, ticket: Ticket { id, added, expires, aborts, .. } } = item;
-        let record = Record::Item { id, added, expires, flags, moved: Some(aborts), data: &data };
-        let place = self.append(&record);
+        let Item { flags, data, ticket } = item;
+        let Ticket { id, added, expires, aborts, place, .. } = ticket;
         let len = data.len() as u32;
+        let place = if self.journal.as_ref().is_some_and(|journal| journal.has(place)) {
+            let Place { segment, offset } = place;
+            let bytes = len;
+            self.append(&Record::Returned {
+                id,
+                added,
+                expires,
+                flags,
+                aborts,
+                segment,
+                offset,
+                bytes,
+            });
+            place
+        } else {
+            let moved = Some(aborts);
+            let record = Record::Item { id, added, expires, flags, moved, data: &data };
+            let place = self.append(&record);
+            self.journal.iter_mut().for_each(|journal| journal.excuse(u64::from(len)));
+            place
+        };
         let keeps = self.journal.is_none() || self.memory.has(u64::from(len));
         let data = Some(data).filter(|_| keeps);
         self.push(Held { id, place, len, flags, added, expires, aborts, data });

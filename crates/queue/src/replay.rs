@@ -97,11 +97,7 @@ impl Replay {
                 let len = data.len() as u32;
                 self.next_id = self.next_id.max(id.saturating_add(1));
                 if let Some(aborts) = moved {
-                    // A taken item that came back was counted as removed: a range would count it
-                    // once more.
-                    self.recount |= self.removed.contains(id);
-                    let moved = Moved { place, len, flags, added, expires, aborts };
-                    self.moved.insert(id, moved);
+                    self.moved(id, Moved { place, len, flags, added, expires, aborts });
                 } else {
                     self.items += 1;
                     self.bytes += u64::from(len);
@@ -136,7 +132,19 @@ impl Replay {
                 }
                 self.aborts.insert(id, aborts);
             }
+            Record::Returned { id, added, expires, flags, aborts, segment, offset, bytes } => {
+                self.next_id = self.next_id.max(id.saturating_add(1));
+                let place = Place { segment, offset };
+                self.moved(id, Moved { place, len: bytes, flags, added, expires, aborts });
+            }
         }
+    }
+
+    /// An item has its record at another place than in the order of the items.
+    fn moved(&mut self, id: u64, moved: Moved) {
+        // A taken item that came back was counted as removed: a range would count it once more.
+        self.recount |= self.removed.contains(id);
+        self.moved.insert(id, moved);
     }
 
     fn forget(&mut self, id: u64) {

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
+use crate::journal::Place;
+
 /// Rules of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -113,6 +115,8 @@ pub struct Ticket {
     pub(crate) added: u64,
     pub(crate) expires: u64,
     pub(crate) aborts: u32,
+    /// Where the journal has the item.
+    pub(crate) place: Place,
 }
 
 /// Kinds of reads.

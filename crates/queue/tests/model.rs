@@ -191,14 +191,21 @@ impl Run {
             fs::read_dir(next.join("q")).unwrap().map(|e| e.unwrap().path()).collect();
         files.retain(|path| path.file_name().unwrap().to_str() >= Some(file));
         files.sort();
+        let mut removed = None;
         for path in files {
             let bytes = fs::read(&path).unwrap();
             let is_same = path.file_name().unwrap().to_str() == Some(file);
             let mut rest = &bytes[if is_same { *from as usize } else { 0 }..];
             while let Decoded::Record(record, used) = decode(rest) {
                 rest = &rest[used..];
-                if let Record::Removed { id, .. } = record {
-                    assert!(self.model.waiting.remove(&(id - 1)).is_some());
+                match record {
+                    Record::Removed { id, .. } => {
+                        removed = self.model.waiting.remove_entry(&(id - 1));
+                        assert!(removed.is_some());
+                    }
+                    // Cut in its last bytes, which are zeros as the room behind them.
+                    Record::Returned { .. } => self.model.waiting.extend(removed.take()),
+                    _ => {}
                 }
             }
         }
@@ -383,4 +390,89 @@ fn damage_in_the_middle_costs_what_follows_in_its_segment_only() {
     }
     assert_eq!(items, flags.len() as u64);
     assert!(items > 50 && flags.is_sorted() && flags[0] == 0 && flags.last() == Some(&99));
+}
+
+/// A small file system of its own, or none where this process may not mount.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn mount(size: &str) -> Option<Small> {
+        let root = tempfile::tempdir().unwrap();
+        let mount = Small::run(&["mount", "-t", "tmpfs", "-o", size, "tmpfs"], root.path());
+        mount.then_some(Small(root))
+    }
+
+    fn grow(&self, size: &str) {
+        assert!(Small::run(&["mount", "-o", &format!("remount,{size}")], self.0.path()));
+    }
+
+    fn run(words: &[&str], path: &Path) -> bool {
+        let mut command = std::process::Command::new(words[0]);
+        command.args(&words[1..]).arg(path).stderr(std::process::Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        Small::run(&["umount", "-l"], self.0.path());
+    }
+}
+
+/// Once an item that came back was kept from readers with all others, while its file system was
+/// full: its copy waited to be written, and counted as too much to wait.
+#[test]
+fn items_that_come_back_to_a_full_file_system_are_first_in_line() {
+    // Segments shorter and longer than what comes back: from older ones, and from the last.
+    for segment in [1 << 20, 64 << 20] {
+        let Some(small) = Small::mount("size=24m") else {
+            eprintln!("left out: this process may not mount");
+            return;
+        };
+        let path = small.0.path().join("queues");
+        let open = || {
+            let (path, memory) = (path.clone(), 64 << 10);
+            let options = Options { path, memory, segment, always: true };
+            let rules = Rules { queues: 2, ..Rules::default() };
+            Queues::open(options, rules, 1).unwrap().unwrap().0
+        };
+        let mut queues = open();
+        let data = |number: u32| Bytes::from(vec![b'a' + (number % 26) as u8; 700_000]);
+        let mut count = 0;
+        loop {
+            let item = NewItem { flags: count, expires: 0, data: data(count) };
+            assert!(matches!(queues.put(b"q", &item, 1), Put::Stored));
+            count += 1;
+            if !queues.write().is_empty() {
+                break;
+            }
+        }
+        // Nothing more fits. (The file system takes its rest.)
+        let _full = fs::write(small.0.path().join("rest"), vec![0; 24 << 20]);
+        // More than waits to be written of removals.
+        for round in 0..3 {
+            let taken: Vec<_> =
+                (0..count).map(|_| queues.read(b"q", Read::Take, 1, 1).unwrap().unwrap()).collect();
+            assert_eq!(queues.read(b"q", Read::Take, 1, 1).unwrap(), None, "round {round}");
+            assert!(!queues.write().is_empty());
+            queues.take_work(true).run().unwrap();
+            for item in taken.into_iter().rev() {
+                queues.restore(b"q", item);
+            }
+            assert!(!queues.write().is_empty());
+            let first = queues.read(b"q", Read::Peek, 1, 1).unwrap().unwrap();
+            assert_eq!((first.flags, first.data), (0, data(0)));
+        }
+        small.grow("size=96m");
+        assert!(queues.write().is_empty());
+        queues.take_work(true).run().unwrap();
+        // Killed: what is in the files counts.
+        drop(queues);
+        let mut queues = open();
+        for number in 0..count {
+            let item = queues.read(b"q", Read::Take, 1, 1).unwrap().unwrap();
+            assert_eq!((item.flags, item.data), (number, data(number)));
+        }
+        assert_eq!(queues.read(b"q", Read::Take, 1, 1).unwrap(), None);
+    }
 }

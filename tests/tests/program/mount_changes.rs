@@ -11,7 +11,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 
 /// Nothing that is kept ends by itself during a test.
-const LONG: [&[&str]; 2] = [&["-o", "lifetime=1h"], &["-o", "lifetime=1h,nopassthrough"]];
+const LONG: [&[&str]; 3] =
+    [&["-o", "lifetime=1h"], &["-o", "lifetime=1h,nopassthrough"], &["-o", "lifetime=1h,noopen"]];
 
 #[test]
 fn changes_are_noticed_at_once() {

@@ -147,7 +147,13 @@ fn random_reads_find_what_the_files_have() {
         return;
     }
     let seed = std::env::var("LARDER_SEED").unwrap_or_else(|_| SEED.to_owned());
-    for way in ["lifetime=1h", "lifetime=1h,nopassthrough", "lifetime=1h,files=2,threads=1"] {
+    let ways = [
+        "lifetime=1h",
+        "lifetime=1h,nopassthrough",
+        "lifetime=1h,noopen",
+        "lifetime=1h,files=2,threads=1",
+    ];
+    for way in ways {
         let source = Scratch::new("random");
         let mount = Mount::of(&source.path().to_string_lossy(), &["-o", way]);
         let mut command = Command::new("/usr/bin/python3");

@@ -18,7 +18,7 @@ use super::nodes::Node;
 pub(super) struct Held {
     pub(super) file: Arc<OwnedFd>,
     /// The kernel reads from the file itself. None: this program reads for it.
-    pub(super) backing: Option<BackingId>,
+    pub(super) backing: Option<Arc<BackingId>>,
     /// The count of moved directories when it was opened: its name may lead elsewhere since.
     pub(super) moves: u64,
     pub(super) since: Instant,

@@ -112,7 +112,11 @@ impl Mirror {
         if node.identity.is_directory() {
             source.keep_directory(&node, Arc::new(file));
         } else if opens && node.identity.is_regular() {
-            source.kept.add_looked(&node, file);
+            if source.opens.load(Ordering::Relaxed) {
+                source.kept.add_looked(&node, file);
+            } else {
+                source.keep_to_read(&node, &file);
+            }
         }
         let attributes = source.attributes(&node, &stat);
         let lifetime = source.lifetime_of(&node, parent.id, &stat);
@@ -175,11 +179,19 @@ impl Filesystem for Mirror {
         let wanted = InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_CACHE_SYMLINKS
             | InitFlags::FUSE_AUTO_INVAL_DATA
-            | InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO
             // Access control lists are checked by the kernel, as modes are.
             | InitFlags::FUSE_POSIX_ACL;
         let _older_kernel = config.add_capabilities(wanted & config.capabilities());
+        let opens = &self.source.opens;
+        if !opens.load(Ordering::Relaxed)
+            && config.add_capabilities(InitFlags::FUSE_NO_OPEN_SUPPORT).is_err()
+        {
+            opens.store(true, Ordering::Relaxed);
+        }
+        if opens.load(Ordering::Relaxed) {
+            let plus = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+            let _older_kernel = config.add_capabilities(plus & config.capabilities());
+        } // Else each name is looked up before it is opened: its file is open here by then.
         let _never = config.set_max_background(BACKGROUND);
         let passthrough = &self.source.passthrough;
         // A level more would keep overlayfs from being mounted over this mount.
@@ -259,6 +271,10 @@ impl Filesystem for Mirror {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(Errno::EROFS);
         }
+        if !self.source.opens.load(Ordering::Relaxed) {
+            // The kernel does not ask again: it opens by itself.
+            return reply.error(Errno::ENOSYS);
+        }
         let node = match self.node(ino) {
             Ok(node) if node.identity.is_regular() => node,
             Ok(_) => return reply.error(Errno::EINVAL),
@@ -278,8 +294,15 @@ impl Filesystem for Mirror {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.node(ino) {
-            Ok(node) => read::content(&self.source, &node, offset, size, reply),
+        let file = self.node(ino).and_then(|node| {
+            if self.source.opens.load(Ordering::Relaxed) {
+                read::file(&self.source, &node)
+            } else {
+                self.file_unasked(&node)
+            }
+        });
+        match file {
+            Ok(file) => read::content(&file, offset, size, reply),
             Err(error) => reply.error(number(&error)),
         }
     }
@@ -461,7 +484,10 @@ impl Served for MirrorServed {
         sweeper.spawn(move || {
             loop {
                 std::thread::sleep(SWEEP);
-                watched.kept.sweep();
+                // A file that programs have open is not known where the kernel opens by itself.
+                if watched.opens.load(Ordering::Relaxed) {
+                    watched.kept.sweep();
+                }
             }
         })?;
         Ok(())

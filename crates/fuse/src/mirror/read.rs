@@ -33,18 +33,13 @@ thread_local! {
 }
 
 /// Content for a kernel that cannot read the file itself.
-pub(super) fn content(source: &Source, node: &Arc<Node>, offset: u64, size: u32, reply: ReplyData) {
-    let held = node.state.lock().held.as_ref().map(|held| held.file.clone());
-    let file = match held.map_or_else(|| reopen(source, node).map(Arc::new), Ok) {
-        Ok(file) => file,
-        Err(error) => return reply.error(number(&error)),
-    };
+pub(super) fn content(file: &OwnedFd, offset: u64, size: u32, reply: ReplyData) {
     let size = (size as usize).min(LONGEST_READ);
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < size {
             buffer.resize(size, 0);
         }
-        match fill(&file, &mut buffer[..size], offset) {
+        match fill(file, &mut buffer[..size], offset) {
             Ok(read) => reply.data(&buffer[..read]),
             Err(error) => reply.error(number(&error)),
         }
@@ -63,6 +58,12 @@ fn fill(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+/// The file of a node that a program has opened.
+pub(super) fn file(source: &Source, node: &Arc<Node>) -> io::Result<Arc<OwnedFd>> {
+    let held = node.state.lock().held.as_ref().map(|held| held.file.clone());
+    held.map_or_else(|| reopen(source, node).map(Arc::new), Ok)
 }
 
 fn reopen(source: &Source, node: &Arc<Node>) -> io::Result<OwnedFd> {
@@ -165,8 +166,7 @@ pub(super) fn answer(read: io::Result<Attribute>, reply: ReplyXattr) {
 pub(super) fn hole(source: &Source, node: &Arc<Node>, offset: i64, whence: i32) -> io::Result<i64> {
     const DATA: i32 = 3;
     const HOLE: i32 = 4;
-    let held = node.state.lock().held.as_ref().map(|held| held.file.clone());
-    let file = held.map_or_else(|| reopen(source, node).map(Arc::new), Ok)?;
+    let file = file(source, node)?;
     let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
     let place = match whence {
         DATA => SeekFrom::Data(offset),

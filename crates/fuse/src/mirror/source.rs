@@ -33,6 +33,8 @@ pub(super) struct Source {
     pub(super) watches: Watches,
     /// The kernel may read files itself.
     pub(super) passthrough: AtomicBool,
+    /// The kernel asks for each open. Else it opens files by itself, and never closes them here.
+    pub(super) opens: AtomicBool,
     lifetime: Duration,
     unwatched: Duration,
     own_device: OnceLock<u64>,
@@ -49,6 +51,7 @@ impl Source {
             kept: Kept::new(wanted.files.unwrap_or(descriptors)),
             watches: Watches::new(wanted.watches),
             passthrough: AtomicBool::new(wanted.passthrough),
+            opens: AtomicBool::new(wanted.opens),
             lifetime: wanted.lifetime,
             unwatched: wanted.unwatched.min(wanted.lifetime),
             own_device: OnceLock::new(),
@@ -140,6 +143,21 @@ impl Source {
         let held = Held { file, backing: None, moves, since: Instant::now() };
         let before = node.state.lock().held.replace(held);
         if before.is_none() {
+            self.kept.add(node);
+        }
+    }
+
+    /// Opens a file that programs may open without a request, so that it stays readable for them
+    /// when it is replaced or removed. One that cannot be opened gives its error to their reads.
+    pub(super) fn keep_to_read(&self, node: &Arc<Node>, looked: &OwnedFd) {
+        if node.state.lock().held.is_some() {
+            return node.touch();
+        }
+        let opened = self.with_descriptors(|| tree::open_to_read(looked, false));
+        let Ok(file) = opened.map(Arc::new) else { return };
+        let moves = self.watches.moves();
+        let held = Held { file, backing: None, moves, since: Instant::now() };
+        if node.state.lock().held.replace(held).is_none() {
             self.kept.add(node);
         }
     }
