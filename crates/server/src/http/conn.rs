@@ -399,11 +399,7 @@ impl Conn {
         }
         let result = buffers.out.send(&mut &self.socket.stream);
         self.worker.pages.counters.bytes_out.add(pending - buffers.out.pending());
-        match result {
-            Ok(()) => Ok(()),
-            Err(error) if is_later(&error) => Err(Ended::TimedOut),
-            Err(_) => Err(Ended::Closed),
-        }
+        result.map_err(|error| if is_later(&error) { Ended::TimedOut } else { Ended::Closed })
     }
 
     /// The same in a round, to whose work the bytes are added. Where others wait to send much, so
