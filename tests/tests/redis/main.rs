@@ -20,3 +20,4 @@ mod pubsub;
 mod scripts;
 mod steps;
 mod streams;
+mod turns;
