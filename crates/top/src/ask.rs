@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use larder_proto::memcache::client::{Decoded, Replies, Reply, text as memcache};
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpStream, UnixStream},
@@ -60,17 +60,8 @@ async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
 }
 
 /// TLS by the authorities of the system, or by those of `SSL_CERT_FILE`.
-static TRUST: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err("this system knows no authority: set SSL_CERT_FILE".to_owned());
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
-});
+static TRUST: LazyLock<Result<Arc<ClientConfig>, String>> =
+    LazyLock::new(|| larder_trust::client_config().map(Arc::new));
 
 async fn unix(path: &PathBuf) -> Result<UnixStream, String> {
     UnixStream::connect(path).await.map_err(|error| why(&error))

@@ -20,12 +20,12 @@ fn names() -> Vec<String> {
 }
 
 /// Every spelling of every name.
-fn every_spelling() -> Vec<String> {
+pub(super) fn every_spelling() -> Vec<String> {
     names().iter().flat_map(|name| spellings(name)).collect()
 }
 
 /// A host that a trusted proxy names is in the key.
-fn is_keyed(name: &str, trusted: bool) -> bool {
+pub(super) fn is_keyed(name: &str, trusted: bool) -> bool {
     trusted && name.eq_ignore_ascii_case("x-forwarded-host")
 }
 
@@ -43,7 +43,7 @@ fn echo(trusted: bool) -> (Origin, Larder) {
 }
 
 /// `trusted`: every client is a trusted proxy.
-fn before(origin: &Origin, trusted: bool) -> Larder {
+pub(super) fn before(origin: &Origin, trusted: bool) -> Larder {
     let proxies = if trusted { "trusted_proxies = [\"127.0.0.1\"]" } else { "" };
     Larder::with_config(&format!(
         "[http]\nh2c = true\n{proxies}\n[[site]]\norigin = \"{}\"",

@@ -8,6 +8,7 @@ mod conditionals;
 mod hits;
 mod key_codings;
 mod key_cookies;
+mod key_heads;
 mod key_overrides;
 mod keys;
 mod metrics;

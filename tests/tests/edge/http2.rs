@@ -219,7 +219,7 @@ fn trailers_end_bodies_both_ways() {
     open.body.send_trailers(trailers.into_iter().collect()).unwrap();
     let answer = client.end(open).unwrap();
     assert_eq!((answer.text(), answer.trailers.get("x-told")), ("some", Some("42")));
-    assert_eq!(answer.trailers.len(), 1);
+    assert_eq!(answer.trailers.0.len(), 1);
 }
 
 #[test]

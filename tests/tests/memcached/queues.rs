@@ -76,6 +76,15 @@ fn a_command_that_cannot_be_meant_closes_and_others_do_not() {
     let mut talk = queues.connect();
     talk.expect("get\r\n", "CLIENT_ERROR bad command line format\r\n");
     talk.expect("set a/b 0 0 1\r\nx\r\n", "CLIENT_ERROR bad command line format\r\n");
+    // As the name of its directory it is too long; the same length of plain characters is not.
+    for (name, answer) in [
+        ("é".repeat(42), "STORED\r\n"),
+        ("é".repeat(43), "CLIENT_ERROR bad command line format\r\n"),
+        (":".repeat(86), "CLIENT_ERROR bad command line format\r\n"),
+        ("q".repeat(250), "STORED\r\n"),
+    ] {
+        talk.expect(set(&name, "x"), answer);
+    }
     let large = "x".repeat((1 << 20) + 1);
     talk.expect(set("q", &large), "SERVER_ERROR object too large for queue\r\n");
     talk.expect("get q\r\n", "END\r\n");

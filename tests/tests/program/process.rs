@@ -95,6 +95,30 @@ fn a_good_configuration_is_said_to_be_good() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_used_is_said_when_the_configuration_is_checked() {
+    let scratch = Scratch::new("unusable");
+    let file = scratch.write("file", "");
+    for (table, more) in [("disk", "size = \"1GiB\""), ("queue", "listen = \"127.0.0.1:0\"")] {
+        for (path, good) in [
+            (file.clone(), false),
+            (file.join("deep/below"), false),
+            (scratch.path().join("new/directory"), true),
+            (scratch.path().to_owned(), true),
+        ] {
+            let text = format!(
+                "[[site]]\norigin = \"http://127.0.0.1:1\"\n[{table}]\npath = \"{}\"\n{more}\n",
+                path.display()
+            );
+            let config = scratch.write("larder.toml", &text);
+            let (status, _, stderr) = run(&["check", "--config", &config.to_string_lossy()]);
+            assert_eq!(status.success(), good, "{stderr}");
+            let told = stderr.contains("is not a directory") && stderr.contains("larder.toml:4");
+            assert_eq!(told, !good, "{stderr}");
+        }
+    }
+}
+
+#[test]
 fn the_version_is_printed() {
     let (status, stdout, _) = run(&["--version"]);
     assert!(status.success() && stdout.contains(env!("CARGO_PKG_VERSION")), "{stdout}");

@@ -21,3 +21,4 @@ mod pubsub;
 mod scripts;
 mod steps;
 mod streams;
+mod turns;

@@ -364,6 +364,22 @@ fn interim_answers_are_forwarded() {
 }
 
 #[test]
+fn an_early_hint_without_hints_is_not_forwarded() {
+    let origin = Origin::start(|_, reply| {
+        for fields in ["", "Set-Cookie: a=b\r\n", "Via: 1.1 peer\r\nDate: x\r\nServer: y\r\n"] {
+            reply.raw(format!("HTTP/1.1 103 Early Hints\r\n{fields}\r\n"));
+        }
+        reply.raw("HTTP/1.1 102 Processing\r\n\r\n");
+        reply.raw("HTTP/1.1 103 Early Hints\r\nX-Own: hint\r\n\r\n").ok(FRESH, "page");
+    });
+    let larder = Larder::before(&origin.url());
+    let answer = larder.connect().get("/", &[]);
+    assert_eq!(answer.text(), "page");
+    let statuses: Vec<u16> = answer.interim.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [102, 103], "{answer:?}");
+}
+
+#[test]
 fn an_early_hint_comes_before_the_final_answer_is_there() {
     let gate = Gate::closed();
     let door = gate.clone();

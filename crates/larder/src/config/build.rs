@@ -84,7 +84,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         queue,
         redis,
         admin: admin::admin(root, directory, report),
-        disk: disk::disk(root, directory),
+        disk: disk::disk(root, directory, report),
         remote,
         family,
         tracing: tracing::tracing(root, report),

@@ -4,16 +4,18 @@ use std::path::Path;
 
 use larder_server::settings::{DiskSettings, DiskUse};
 
-use super::{build::file, reader::Values};
+use super::{build::file, directory, problem::Report, reader::Values};
 
 /// The disk tier; None: the file has no such table, or has a mistake in it, which is in the report.
-pub(super) fn disk(root: &Values, directory: &Path) -> Option<DiskSettings> {
+pub(super) fn disk(root: &Values, relative_to: &Path, report: &mut Report) -> Option<DiskSettings> {
     if !root.is_set("disk") {
         return None;
     }
     let values = root.table("disk");
+    let path = file(&values, "path", relative_to)?;
+    directory::look(&values, "path", &path, report);
     Some(DiskSettings {
-        path: file(&values, "path", directory)?,
+        path,
         size: values.get("size")?,
         patience: values.get("patience")?,
         write_limit: values.get("write_limit")?,

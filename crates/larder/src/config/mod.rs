@@ -13,6 +13,7 @@ pub(crate) mod app;
 pub(crate) mod bounded;
 mod build;
 mod dictionary;
+mod directory;
 mod disk;
 mod error_pages;
 mod family;

@@ -7,6 +7,7 @@ use larder_server::settings::{QueueSettings, QueueSync};
 
 use super::{
     build::file,
+    directory,
     objects::{listen, no_listener},
     problem::{Problem, Report},
     reader::Values,
@@ -20,7 +21,11 @@ const MOST_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The queue face; None: the file has no such table, or has a mistake in it, which is in the
 /// report.
-pub(super) fn queue(root: &Values, directory: &Path, report: &mut Report) -> Option<QueueSettings> {
+pub(super) fn queue(
+    root: &Values,
+    relative_to: &Path,
+    report: &mut Report,
+) -> Option<QueueSettings> {
     if !root.is_set("queue") {
         return None;
     }
@@ -36,16 +41,19 @@ pub(super) fn queue(root: &Values, directory: &Path, report: &mut Report) -> Opt
                 true => format!("there are two queues \"{name}\""),
                 false => format!("\"{name}\" is no name of a queue"),
             };
-            let fix = "a name is at most 250 visible characters without `/`, with one `+` for a \
-                       child: `orders+audit`";
+            let fix = "a name is at most 250 visible characters without `/`, of which those beyond \
+                       ASCII letters and digits count three times, with one `+` for a child: \
+                       `orders+audit`";
             report.error(Problem::new(named.location("name"), message).fix(fix));
         }
         let limits = limits(named, &rules.default, report)?;
         rules.named.push((name.as_bytes().into(), limits));
     }
+    let path = file(&values, "path", relative_to)?;
+    directory::look(&values, "path", &path, report);
     let settings = QueueSettings {
-        listen: listen(&values, directory),
-        path: file(&values, "path", directory)?,
+        listen: listen(&values, relative_to),
+        path,
         sync: sync(&values, report)?,
         memory: values.get("memory")?,
         segment: values.get("segment")?,

@@ -26,6 +26,7 @@ use crate::{
         socket::{Ended, Socket, Watch},
         stream::Stream,
         tls::TlsFailure,
+        turns::LARGE,
     },
     request::{Detached, Peer, Request, pages::Config},
     wire::Wire,
@@ -271,9 +272,8 @@ impl Conn {
             let pending = self.pending();
             match turn {
                 Turn::Again if pending < BATCH && work.commands < pipeline => continue,
-                Turn::Again | Turn::NeedMore => match self.send_now() {
-                    Ok(sent) => {
-                        work.bytes += sent;
+                Turn::Again | Turn::NeedMore => match self.send_in_round(&mut work) {
+                    Ok(()) => {
                         let now = self.settle(&config, &mut timing);
                         let again = matches!(turn, Turn::Again);
                         if again && self.unread() > 0 {
@@ -389,22 +389,29 @@ impl Conn {
         self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending())
     }
 
-    /// Sends the collected answers without waiting, and returns how many bytes they are.
-    /// [`Ended::TimedOut`]: the client does not take all of them now.
-    pub(super) fn send_now(&mut self) -> Result<u64, Ended> {
-        let Some(buffers) = self.buffers.as_mut() else { return Ok(0) };
+    /// Sends the collected answers without waiting. [`Ended::TimedOut`]: the client does not take
+    /// all of them now.
+    pub(super) fn send_now(&mut self) -> Result<(), Ended> {
+        let Some(buffers) = self.buffers.as_mut() else { return Ok(()) };
         let pending = buffers.out.pending();
         if pending == 0 {
-            return Ok(0);
+            return Ok(());
         }
         let result = buffers.out.send(&mut &self.socket.stream);
-        let sent = if result.is_ok() { pending } else { pending - buffers.out.pending() };
-        self.worker.pages.counters.bytes_out.add(sent);
-        match result {
-            Ok(()) => Ok(sent),
-            Err(error) if is_later(&error) => Err(Ended::TimedOut),
-            Err(_) => Err(Ended::Closed),
+        self.worker.pages.counters.bytes_out.add(pending - buffers.out.pending());
+        result.map_err(|error| if is_later(&error) { Ended::TimedOut } else { Ended::Closed })
+    }
+
+    /// The same in a round, to whose work the bytes are added. Where others wait to send much, so
+    /// does this connection, in a task.
+    pub(super) fn send_in_round(&mut self, work: &mut Work) -> Result<(), Ended> {
+        let pending = self.pending();
+        if pending >= LARGE && self.socket.stream.turns().is_over() {
+            return Err(Ended::TimedOut);
         }
+        let sent = self.send_now();
+        work.bytes += pending - self.pending();
+        sent
     }
 
     /// Sends the collected answers. Returns the time, in milliseconds.

@@ -111,8 +111,10 @@ impl<'a, 'r> Exchange<'a, 'r> {
                     if let Some(handling) = &policy.handling {
                         handling.edit_interim(&mut head.headers);
                     }
-                    self.write_interim(out.scratch(), &head);
-                    self.send(wire, out).await?;
+                    if meta::says_something(head.status, &head.headers) {
+                        self.write_interim(out.scratch(), &head);
+                        self.send(wire, out).await?;
+                    }
                 }
                 result = &mut fetch => return Ok(result),
                 () = wire.gone() => return Err(Ended::Closed),

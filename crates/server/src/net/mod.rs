@@ -19,6 +19,7 @@ pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod stream;
 pub(crate) mod tls;
+pub(crate) mod turns;
 mod watch;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

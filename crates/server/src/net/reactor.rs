@@ -28,7 +28,10 @@ use tokio::{
     task::yield_now,
 };
 
-use super::round::{MOST, Round, Work};
+use super::{
+    round::{MOST, Round, Work},
+    turns::Turns,
+};
 use crate::clock::Clock;
 
 /// Something can be received, or the end has come.
@@ -52,6 +55,8 @@ pub(crate) struct Reactor {
     pub(super) round: Round,
     /// The round is answered before anything else is done.
     pub(super) in_round: Cell<bool>,
+    /// Tasks that send much.
+    pub(crate) turns: Turns,
 }
 
 /// The watched sockets by index, which is the number the system reports them by.
@@ -132,7 +137,8 @@ impl Reactor {
         #[expect(deprecated)]
         let epoll = AsyncFd::with_interest(epoll, Interest::READABLE)?;
         let (sources, polled_at, round, in_round) = Default::default();
-        Ok(Rc::new(Self { epoll, sources, clock, polled_at, round, in_round }))
+        let turns = Turns::new(clock);
+        Ok(Rc::new(Self { epoll, sources, clock, polled_at, round, in_round, turns }))
     }
 
     /// Time of the last poll, in microseconds: the time of arrival of all bytes that it reported.
@@ -203,6 +209,7 @@ impl Reactor {
             done => done?,
         };
         self.polled_at.set(self.clock.micros());
+        self.turns.looked(self.polled_at.get());
         let mut woke = false;
         for event in events.iter() {
             let source =
@@ -290,6 +297,11 @@ fn wake(waits: &Cell<Option<Waker>>) -> bool {
 }
 
 impl Registered {
+    /// The turns of the worker's tasks.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.reactor.turns
+    }
+
     /// See [`Reactor::forget`].
     pub(crate) fn forget(&self, socket: impl AsFd) {
         self.reactor.forget(socket);

@@ -14,7 +14,11 @@ use std::{
 };
 
 pub(crate) use super::watch::Watch;
-use super::{out::Out, stream::Stream};
+use super::{
+    out::Out,
+    stream::{Stream, TURN},
+    turns::LARGE,
+};
 use crate::clock::{Clock, Ms};
 
 /// How a wait on a connection ended when it did not end well.
@@ -205,6 +209,7 @@ impl Socket {
     /// Sends all of `out`. Returns how many bytes that were.
     pub(crate) async fn flush(&self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         let total = out.pending();
+        self.begin_turn(total).await;
         while let Err(error) = out.send(&mut &self.stream) {
             self.ready_after(error, out.pending(), &|| out.pinned(), pace, false).await?;
         }
@@ -239,9 +244,22 @@ impl Socket {
         let total = slices.iter().map(|slice| slice.len() as u64).sum();
         let mut left = &mut slices[..];
         IoSlice::advance_slices(&mut left, 0);
+        self.begin_turn(total).await;
+        let mut taken = 0;
         while !left.is_empty() {
-            match self.stream.try_send(left) {
-                Ok(sent) => IoSlice::advance_slices(&mut left, sent),
+            if taken >= TURN {
+                self.stream.turns().next().await;
+                taken = 0;
+            }
+            let sent = match left[0].get(..TURN as usize) {
+                Some(part) => self.stream.try_write(part),
+                None => self.stream.try_send(left),
+            };
+            match sent {
+                Ok(sent) => {
+                    IoSlice::advance_slices(&mut left, sent);
+                    taken += sent as u64;
+                }
                 Err(error) => {
                     let unsent = left.iter().map(|slice| slice.len() as u64).sum();
                     self.ready_after(error, unsent, pinned, pace, false).await?;
@@ -290,6 +308,7 @@ impl Socket {
             polled => polled,
         };
         let mut waited = false;
+        let turns = self.stream.turns();
         let ready = poll_fn(|cx| {
             let polled = self.watch.guard(cx, |cx| poll(cx).map(Ok));
             waited |= polled.is_pending();
@@ -299,9 +318,19 @@ impl Socket {
         self.watch.until(0);
         if !waited {
             // The socket takes more: the client's turn is over.
-            tokio::task::yield_now().await;
+            turns.next().await;
+        } else if ready.is_ok() {
+            // Many clients may take more at once.
+            turns.begin().await;
         }
         ready
+    }
+
+    /// Waits for a turn in which so many bytes can be sent.
+    pub(crate) async fn begin_turn(&self, bytes: u64) {
+        if bytes >= LARGE {
+            self.stream.turns().begin().await;
+        }
     }
 
     /// The end of the connection is not to be taken for the end of the body: it is reset.

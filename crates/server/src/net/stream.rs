@@ -28,11 +28,12 @@ use super::{
     out::Sink,
     reactor::{READ, Reactor, Readable, Registered, WRITE},
     tls::{Configs, Handshake, Session, Transport},
+    turns::Turns,
 };
 
 /// Bytes sent without a wait after which others get their turn: a third of a millisecond. A client
 /// that reads as fast as it is sent to would else hold its worker for as long as there is more.
-const TURN: u64 = 1 << 20;
+pub(super) const TURN: u64 = 1 << 20;
 
 /// Transport of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,11 @@ impl Stream {
     /// This one is told when something has come, before the task that waits.
     pub(crate) fn tell(&self, by: Weak<dyn Readable>) {
         self.socket.registered.source.tell(by);
+    }
+
+    /// The turns of its worker's tasks.
+    pub(crate) fn turns(&self) -> &Turns {
+        self.socket.registered.turns()
     }
 
     /// Forgets the tasks that wait for it.

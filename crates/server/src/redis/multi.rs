@@ -15,6 +15,7 @@ use super::{
     acl, attention,
     ctx::Ctx,
     dispatch::{self, Found},
+    freed::free,
     job::{Begun, Job, Progress},
     known::flag,
     locks::{Locks, WantedStripes},
@@ -37,6 +38,9 @@ const COMMANDS: usize = 1 << 16;
 const WATCHES: usize = 1 << 12;
 /// The same in bytes: keys of 16 KiB that begin alike would be compared for tens of milliseconds.
 const WATCHED_BYTES: usize = 2 << 20;
+
+/// Keys that WATCH adds between two looks at the clock.
+const WATCHED_AT_ONCE: usize = 64;
 
 /// A connection's transaction.
 #[derive(Default)]
@@ -65,6 +69,14 @@ impl Multi {
 
 static_default!(Multi);
 
+impl Drop for Multi {
+    fn drop(&mut self) {
+        if !self.queue.is_empty() {
+            free(std::mem::take(&mut self.queue), self.bytes);
+        }
+    }
+}
+
 /// Marks the open transaction as failed after a refused command.
 pub(crate) fn fail(conn: &mut Conn) {
     if conn.multi.open {
@@ -90,7 +102,7 @@ pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut 
     let is_large = bytes > COMMAND || conn.multi.bytes > QUEUE;
     if is_large || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
         fail(conn);
-        conn.multi.queue = Vec::new();
+        free(std::mem::take(&mut conn.multi.queue), conn.multi.bytes);
         conn.multi.bytes = 0;
         conn.hold();
         return reply.error(TOO_LARGE);
@@ -144,31 +156,60 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() - 1 > WATCHES {
         return ctx.reply().error("ERR too many watched keys");
     }
-    for key in args.from(1) {
-        if ctx.conn.multi.watched.contains_key(&(ctx.ns.0, Box::from(key))) {
-            continue;
+    ctx.go(WatchKeys { next: 1 }, args);
+}
+
+/// A WATCH in progress. It holds no keys.
+struct WatchKeys {
+    /// The argument that is watched next.
+    next: usize,
+}
+
+impl Job for WatchKeys {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        while self.next < args.len() {
+            if let Err(text) = watch_key(ctx, args.get(self.next)) {
+                ctx.reply().error(text);
+                return Progress::Done;
+            }
+            self.next += 1;
+            if self.next.is_multiple_of(WATCHED_AT_ONCE) && ctx.is_over() {
+                return Progress::Again;
+            }
         }
-        if ctx.conn.multi.watched.len() >= WATCHES {
-            return ctx.reply().error("ERR too many watched keys");
-        }
-        // In the list, in its watch, and in the table of watched keys.
-        let bytes = 3 * (key.len() + ENTRY);
-        if ctx.conn.multi.watched_bytes + bytes > WATCHED_BYTES {
-            return ctx.reply().error("ERR the watched keys are too long");
-        }
-        ctx.conn.multi.watched_bytes += bytes;
-        if !ctx.conn.hold() {
-            ctx.conn.multi.watched_bytes -= bytes;
-            return ctx.reply().error("OOM no room for more watched keys");
-        }
-        let watched = &mut ctx.conn.multi.watched;
-        watched.entry((ctx.ns.0, key.into())).or_insert_with(|| {
-            let _held = ctx.shared.locks.moment(key);
-            let watch = Watch::new(&ctx.face.shared, ctx.ns, key);
-            (look(ctx.store, ctx.ns, key, ctx.now), watch)
-        });
+        ctx.reply().ok();
+        Progress::Done
     }
-    ctx.reply().ok();
+
+    fn is_apart(&self) -> bool {
+        true
+    }
+}
+
+fn watch_key(ctx: &mut Ctx<'_>, key: &[u8]) -> Result<(), &'static str> {
+    if ctx.conn.multi.watched.contains_key(&(ctx.ns.0, Box::from(key))) {
+        return Ok(());
+    }
+    if ctx.conn.multi.watched.len() >= WATCHES {
+        return Err("ERR too many watched keys");
+    }
+    // In the list, in its watch, and in the table of watched keys.
+    let bytes = 3 * (key.len() + ENTRY);
+    if ctx.conn.multi.watched_bytes + bytes > WATCHED_BYTES {
+        return Err("ERR the watched keys are too long");
+    }
+    ctx.conn.multi.watched_bytes += bytes;
+    if !ctx.conn.hold() {
+        ctx.conn.multi.watched_bytes -= bytes;
+        return Err("OOM no room for more watched keys");
+    }
+    let watched = &mut ctx.conn.multi.watched;
+    watched.entry((ctx.ns.0, key.into())).or_insert_with(|| {
+        let _held = ctx.shared.locks.moment(key);
+        let watch = Watch::new(&ctx.face.shared, ctx.ns, key);
+        (look(ctx.store, ctx.ns, key, ctx.now), watch)
+    });
+    Ok(())
 }
 
 pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
@@ -227,7 +268,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let start = ctx.out.mark();
     ctx.reply().array(multi.queue.len());
     ctx.conn.in_exec = true;
-    let left = multi.queue.into_iter();
+    let left = std::mem::take(&mut multi.queue).into_iter();
     ctx.go(Exec { left, now: ctx.now, begun: None, start, overflowed: false }, args);
 }
 

@@ -373,6 +373,7 @@ impl object::Session for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.forget_large();
         let shared = &self.face.shared;
         super::conn::tracking::off(shared, &mut self.conn);
         super::conn::pubsub::leave_all(shared, &mut self.conn);

@@ -1,6 +1,6 @@
 //! The fields that Larder adds to the responses it sends.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use larder_proto::rules::{CacheStatus, strip};
 
 use crate::{
@@ -12,13 +12,24 @@ use crate::{
 /// Writes the head of an interim response: status line and end-to-end fields.
 pub(crate) fn interim_head(mut head: HeadWriter<'_>, status: u16, map: &HeaderMap) {
     head.status(status, phrase(status));
-    for (name, value) in map {
-        let own = name == "content-length" || name == "set-cookie";
-        if !own && !strip::is_hop_by_hop(name.as_str()) {
-            head.line(&title_case(name.as_str()), value.as_bytes());
-        }
+    for (name, value) in map.iter().filter(|(name, _)| is_passed(name)) {
+        head.line(&title_case(name.as_str()), value.as_bytes());
     }
     head.end();
+}
+
+/// Whether a field of an interim response goes on to the client.
+fn is_passed(name: &HeaderName) -> bool {
+    let own = name == "content-length" || name == "set-cookie";
+    !own && !strip::is_hop_by_hop(name.as_str())
+}
+
+/// Whether an interim response says something. A 103 without hints (RFC 8297 section 2) does not:
+/// other caches pass on those whose fields they have dropped.
+pub(crate) fn says_something(status: u16, map: &HeaderMap) -> bool {
+    const OF_THE_WAY: [&str; 3] = ["date", "server", "via"];
+    let is_hint = |name: &HeaderName| is_passed(name) && !OF_THE_WAY.contains(&name.as_str());
+    status != 103 || map.keys().any(is_hint)
 }
 
 /// Where an answer comes from, as its own fields say.

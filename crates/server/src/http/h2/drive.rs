@@ -150,9 +150,8 @@ impl Conn {
         more: bool,
         work: &mut Work,
     ) -> Next<Todo> {
-        match self.send_now() {
-            Ok(sent) => {
-                work.bytes += sent;
+        match self.send_in_round(work) {
+            Ok(()) => {
                 let now = self.settle(config, &mut timing);
                 self.worker.timing.set(timing);
                 self.flushed();
@@ -289,10 +288,11 @@ impl Conn {
             session.phase = Phase::Waiting;
         }
         let began = worker.pages.clock.now();
+        self.socket.begin_turn(self.pending()).await;
         loop {
             let before = self.pending();
             match self.send_now() {
-                Ok(_) => {
+                Ok(()) => {
                     self.flushed();
                     break;
                 }

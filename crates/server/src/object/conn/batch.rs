@@ -8,6 +8,7 @@ use crate::{
     net::{
         conns::{Group, IoBuffers},
         socket::Ended,
+        turns::LARGE,
     },
     object::{HIGH_WATER, Limits, Sent, Session, Turn, WINDOW},
 };
@@ -82,6 +83,9 @@ impl<S: Session> Conn<S> {
     /// do for it.
     pub(super) fn finish_now(&mut self, batch: &mut Batch) -> bool {
         let Took::All { want } = batch.took else { return false };
+        if self.has_to_wait() {
+            return false;
+        }
         let (sent, result) = self.send();
         batch.written += sent;
         if result.is_err() {
@@ -94,6 +98,8 @@ impl<S: Session> Conn<S> {
 
     /// Sends what is composed, and takes up what is left. False: close.
     pub(super) async fn finish(&mut self, mut batch: Batch) -> Result<bool, Ended> {
+        let pending = self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending());
+        self.socket.begin_turn(pending).await;
         loop {
             while batch.took == Took::Again {
                 self.pause(&mut batch).await;
@@ -140,7 +146,7 @@ impl<S: Session> Conn<S> {
     async fn pause(&mut self, batch: &mut Batch) {
         self.streak = (0, 0);
         self.hold_or_end();
-        tokio::task::yield_now().await;
+        self.socket.stream.turns().next().await;
         self.session.turn_time().begin();
         batch.now = self.tracked.conns.clock.now();
     }
@@ -165,6 +171,12 @@ impl<S: Session> Conn<S> {
     pub(super) fn tell_unsent(&mut self) {
         let bytes = self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending());
         self.session.unsent(bytes);
+    }
+
+    /// Whether so much is composed that sending it is a turn, for which others wait, too.
+    fn has_to_wait(&self) -> bool {
+        let large = self.buffers.as_ref().is_some_and(|buffers| buffers.out.pending() >= LARGE);
+        large && self.socket.stream.turns().is_over()
     }
 
     /// Sends what is composed, as far as the system takes it: so many bytes.

@@ -20,7 +20,7 @@ use larder_proto::resp::{
 };
 use larder_store::{Entry, PutError};
 
-use super::super::ctx::Ctx;
+use super::super::{ctx::Ctx, freed::free};
 use super::Run;
 use super::access::{is_hash, is_record};
 use super::collection::{At, Coll, Tree, kind_of};
@@ -48,6 +48,14 @@ struct Dump {
     payload: Vec<u8>,
     held: Held,
     stage: Stage,
+}
+
+impl Drop for Dump {
+    fn drop(&mut self) {
+        let payload = std::mem::take(&mut self.payload);
+        let bytes = payload.capacity();
+        free(payload, bytes);
+    }
 }
 
 /// The next stage of a DUMP.
