@@ -62,6 +62,15 @@ pub struct Queues {
     lock: File,
 }
 
+/// Whether this process has the lock, now. Another one may have it.
+fn is_locked(lock: &File) -> io::Result<bool> {
+    match lock.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 impl Queues {
     /// Opens the queues in a directory, which is made if it is missing. `None`: another process has
     /// them open.
@@ -79,10 +88,8 @@ impl Queues {
             .create(true)
             .truncate(false)
             .open(options.path.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if !is_locked(&lock)? {
+            return Ok(None);
         }
         let memory = Memory::new(options.memory);
         let mut queues = Queues {
@@ -104,6 +111,7 @@ impl Queues {
         Ok(Some((queues, damage)))
     }
 
+    /// Opens all durable queues, in the place of those that were open. Those in memory only stay.
     fn load(&mut self, now: u64) -> io::Result<Vec<Damage>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.options.path)? {
@@ -116,14 +124,14 @@ impl Queues {
                 found.extend(of_directory(name).map(|name| (name, entry.path())));
             }
         }
-        let mut damage = Vec::new();
+        let (mut loaded, mut damage) = (BTreeMap::new(), Vec::new());
         for (queue, path) in found {
-            let limits = self.rules.of(&queue).clone();
+            let limits = self.rules(&queue).clone();
             if limits.memory_only {
                 // It was durable under other rules: its items stay on disk, untouched.
                 continue;
             }
-            let (opened, damaged) =
+            let (mut opened, damaged) =
                 Queue::open(path, (1, self.options.segment), limits, self.memory.clone(), now)?;
             damage.extend(damaged.into_iter().map(|(place, is_tail)| Damage {
                 queue: queue.clone(),
@@ -131,11 +139,49 @@ impl Queues {
                 offset: place.offset,
                 is_tail,
             }));
-            let name = Name::from(queue);
-            self.unsynced.insert(name.clone());
-            self.queues.insert(name, opened);
+            if let Some(before) = self.queues.get(&queue[..]) {
+                (opened.counters, opened.epoch) = (before.counters, before.epoch);
+            }
+            loaded.insert(Name::from(queue), opened);
         }
+        self.queues.retain(|_, queue| queue.journal.is_none());
+        self.unsynced.extend(loaded.keys().cloned());
+        self.queues.append(&mut loaded);
         Ok(damage)
+    }
+
+    /// Lets another process open the queues: everything is on the device, and the directory is
+    /// free. Until [`Queues::take_back`] nothing may be done with them. Where it fails, they are as
+    /// they were.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn lend(&mut self) -> io::Result<()> {
+        if let Some((_, error)) = self.write().into_iter().next() {
+            return Err(error);
+        }
+        if let Err(undone) = self.take_work(true).run() {
+            let error = io::Error::new(undone.error.kind(), undone.error.to_string());
+            self.undone(undone);
+            return Err(error);
+        }
+        self.lock.unlock()
+    }
+
+    /// The other process has ended. Durable queues are what their files say, since it may have used
+    /// them; those in memory only, and all counters, are as they were. `None`: it has not ended,
+    /// and this is to be called again, as after an error.
+    ///
+    /// # Errors
+    /// Those of the files.
+    pub fn take_back(&mut self, now: u64) -> io::Result<Option<Vec<Damage>>> {
+        if !is_locked(&self.lock)? {
+            return Ok(None);
+        }
+        let damage = self.load(now)?;
+        self.failing.clear();
+        self.broken = None;
+        Ok(Some(damage))
     }
 
     /// Uses other rules from now on. Whether a queue is kept in memory only does not change while

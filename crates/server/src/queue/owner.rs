@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use larder_queue::{NewItem, Options, Put, Queues, Read, Rules};
+use larder_queue::{Damage, NewItem, Options, Put, Queues, Read, Rules};
 
 use super::{
     Published, Shared,
@@ -31,8 +31,6 @@ const BATCH: usize = 512;
 /// Interval of the search for expired items and sparse journals, milliseconds; and between two
 /// steps of it where there is much to do.
 const TICK: (Ms, Ms) = (1000, 5);
-/// Interval of attempts to open the queues again, milliseconds.
-const REOPEN: Ms = 100;
 
 const NOT_STORED: Answer = Answer::text(b"NOT_STORED\r\n");
 const END: Answer = Answer::text(b"END\r\n");
@@ -54,8 +52,12 @@ pub(super) struct Commands {
 /// See the module.
 pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
-    /// None: another process has them.
+    /// None: another process may have them.
     pub(super) queues: Option<Queues>,
+    /// Their state before that, should it end.
+    pub(super) lent: Option<Queues>,
+    /// Messages to be carried out then.
+    pub(super) late: Vec<Message>,
     pub(super) inbox: Receiver<Message>,
     pub(super) syncer: Syncer,
     pub(super) clock: Clock,
@@ -71,10 +73,10 @@ pub(super) struct Owner {
     /// the answer waits for the device.
     pub(super) again: Vec<(Arc<Seat>, Get, bool)>,
     /// The queues are to be opened again, and could not be.
-    reopens: bool,
+    pub(super) reopens: bool,
     /// An item has come back since the journals were written.
     pub(super) restored: bool,
-    tick: Ms,
+    pub(super) tick: Ms,
     pub(super) next_sync: Ms,
     /// When a failure was told.
     pub(super) told: Option<Ms>,
@@ -97,6 +99,12 @@ pub(super) fn open(settings: &QueueSettings, now: Ms) -> io::Result<Queues> {
     let Some((queues, damage)) = opened else {
         return Err(named(io::Error::other("another process has these queues open")));
     };
+    tell_damage(&damage);
+    Ok(queues)
+}
+
+/// Tells what was found in the files.
+pub(super) fn tell_damage(damage: &[Damage]) {
     for found in damage {
         let (queue, at) = (String::from_utf8_lossy(&found.queue).into_owned(), found.offset);
         let lost = if found.is_tail { "its end was not written" } else { "what follows is lost" };
@@ -105,7 +113,6 @@ pub(super) fn open(settings: &QueueSettings, now: Ms) -> io::Result<Queues> {
             found.segment
         );
     }
-    Ok(queues)
 }
 
 impl Owner {
@@ -120,6 +127,8 @@ impl Owner {
         Ok(Owner {
             shared,
             queues: Some(queues),
+            lent: None,
+            late: Vec::new(),
             inbox,
             syncer: Syncer::start(own)?,
             clock,
@@ -186,6 +195,9 @@ impl Owner {
     /// Carries out a message. True: it was the last.
     pub(super) fn take(&mut self, message: Message, now: Ms) -> bool {
         match message {
+            Message::Restore(..) | Message::Left(..) | Message::Rules(_) if self.lent.is_some() => {
+                self.late.push(message);
+            }
             Message::Ask(seat, ask) => self.ask(seat, ask, now),
             Message::Restore(name, item) => {
                 if let Some(queues) = &mut self.queues {
@@ -196,9 +208,8 @@ impl Owner {
             Message::Left(seat, counts) => self.left(&seat, counts, now),
             Message::Rules(rules) => self.reload(rules),
             Message::Synced(result) => self.synced(result),
-            Message::Release(done) => {
-                let _ = done.send(self.close());
-            }
+            Message::Write(done) => drop(done.send(self.write())),
+            Message::Release(done) => drop(done.send(self.lend())),
             Message::TakeBack => self.take_back(now),
             Message::End => return true,
         }
@@ -208,22 +219,6 @@ impl Owner {
     fn reload(&mut self, rules: Rules) {
         if let Some(queues) = &mut self.queues {
             queues.reload(rules);
-        }
-    }
-
-    fn take_back(&mut self, now: Ms) {
-        if self.queues.is_some() {
-            return;
-        }
-        match open(&self.shared.settings(), now) {
-            Ok(queues) => (self.queues, self.reopens) = (Some(queues), false),
-            Err(error) => {
-                // The process that was to take over may not have ended yet.
-                if !std::mem::replace(&mut self.reopens, true) {
-                    eprintln!("larder: error: the queues are not served until they open: {error}");
-                }
-                self.tick = now + REOPEN;
-            }
         }
     }
 
