@@ -1,13 +1,15 @@
 //! All queues by name: a queue and its children, error queues, what clients have open.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::aborts::Failing;
 use crate::journal::Journal;
+use crate::lend::is_locked;
 use crate::name::{directory, is_valid, of_directory, parent};
 use crate::queue::Queue;
 use crate::read::SWEEP;
@@ -59,16 +61,7 @@ pub struct Queues {
     /// until the queues are opened anew.
     pub(crate) broken: Option<String>,
     /// Held as long as the queues are open.
-    lock: File,
-}
-
-/// Whether this process has the lock, now. Another one may have it.
-fn is_locked(lock: &File) -> io::Result<bool> {
-    match lock.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+    pub(crate) lock: File,
 }
 
 impl Queues {
@@ -112,7 +105,7 @@ impl Queues {
     }
 
     /// Opens all durable queues, in the place of those that were open. Those in memory only stay.
-    fn load(&mut self, now: u64) -> io::Result<Vec<Damage>> {
+    pub(crate) fn load(&mut self, now: u64) -> io::Result<Vec<Damage>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.options.path)? {
             let entry = entry?;
@@ -148,40 +141,6 @@ impl Queues {
         self.unsynced.extend(loaded.keys().cloned());
         self.queues.append(&mut loaded);
         Ok(damage)
-    }
-
-    /// Lets another process open the queues: everything is on the device, and the directory is
-    /// free. Until [`Queues::take_back`] nothing may be done with them. Where it fails, they are as
-    /// they were.
-    ///
-    /// # Errors
-    /// Those of the files.
-    pub fn lend(&mut self) -> io::Result<()> {
-        if let Some((_, error)) = self.write().into_iter().next() {
-            return Err(error);
-        }
-        if let Err(undone) = self.take_work(true).run() {
-            let error = io::Error::new(undone.error.kind(), undone.error.to_string());
-            self.undone(undone);
-            return Err(error);
-        }
-        self.lock.unlock()
-    }
-
-    /// The other process has ended. Durable queues are what their files say, since it may have used
-    /// them; those in memory only, and all counters, are as they were. `None`: it has not ended,
-    /// and this is to be called again, as after an error.
-    ///
-    /// # Errors
-    /// Those of the files.
-    pub fn take_back(&mut self, now: u64) -> io::Result<Option<Vec<Damage>>> {
-        if !is_locked(&self.lock)? {
-            return Ok(None);
-        }
-        let damage = self.load(now)?;
-        self.failing.clear();
-        self.broken = None;
-        Ok(Some(damage))
     }
 
     /// Uses other rules from now on. Whether a queue is kept in memory only does not change while
@@ -236,44 +195,61 @@ impl Queues {
     /// Adds an item to a queue, and, where that takes it, to its children; a child that is full
     /// goes without.
     pub fn put(&mut self, name: &[u8], item: &NewItem, now: u64) -> Put {
-        if let Some(broken) = &self.broken {
-            return Put::Failed(io::Error::other(broken.clone()));
-        }
-        let put = if self.rules(name).fanout_only {
-            let is_too_large = item.data.len() as u64 > self.rules(name).item_size;
-            if is_too_large { Put::TooLarge } else { Put::Stored }
-        } else {
-            match self.make(name, now) {
-                Err(error) => Put::Failed(error),
-                Ok(None) => Put::TooManyQueues,
-                Ok(Some((name, queue))) => {
-                    let put = queue.put(item, now);
-                    self.changed.insert(name);
-                    put
-                }
-            }
-        };
+        let put = self.put_own(name, item, now);
         if matches!(put, Put::Stored) {
             for child in self.children(name) {
-                if let Some(queue) = self.queues.get_mut(&child) {
-                    let _ = queue.put(item, now);
-                    self.changed.insert(child);
-                }
+                let _ = self.put_copy(&child, item, now);
             }
         }
         put
     }
 
+    /// The same without its children. Each of them is to get a copy then.
+    pub fn put_own(&mut self, name: &[u8], item: &NewItem, now: u64) -> Put {
+        if let Some(broken) = &self.broken {
+            return Put::Failed(io::Error::other(broken.clone()));
+        }
+        if self.rules(name).fanout_only {
+            let is_too_large = item.data.len() as u64 > self.rules(name).item_size;
+            return if is_too_large { Put::TooLarge } else { Put::Stored };
+        }
+        match self.make(name, now) {
+            Err(error) => Put::Failed(error),
+            Ok(None) => Put::TooManyQueues,
+            Ok(Some((name, queue))) => {
+                let put = queue.put(item, now);
+                self.changed.insert(name);
+                put
+            }
+        }
+    }
+
+    /// Adds an item to a child whose parent has taken it. A child that was deleted goes without.
+    pub fn put_copy(&mut self, child: &[u8], item: &NewItem, now: u64) -> Put {
+        if let Some(broken) = &self.broken {
+            return Put::Failed(io::Error::other(broken.clone()));
+        }
+        let Some((child, queue)) = self.existing(child) else { return Put::Stored };
+        let put = queue.put(item, now);
+        self.changed.insert(child);
+        put
+    }
+
     /// The children of a queue: they get its items too.
     pub fn children(&self, name: &[u8]) -> Vec<Arc<[u8]>> {
-        if name.contains(&b'+') {
-            return Vec::new();
-        }
         let start = [name, b"+"].concat();
-        let from = self
-            .queues
-            .range::<[u8], _>((std::ops::Bound::Included(&start[..]), std::ops::Bound::Unbounded));
-        from.map(|(name, _)| name).take_while(|name| name.starts_with(&start)).cloned().collect()
+        let from = (Bound::Included(&start[..]), Bound::Unbounded);
+        let names = self.queues.range::<[u8], _>(from).map(|(name, _)| name);
+        let names = names.take_while(|other| parent(name).is_none() && other.starts_with(&start));
+        names.cloned().collect()
+    }
+
+    /// Whether it has any.
+    pub fn has_children(&self, name: &[u8]) -> bool {
+        let start = [name, b"+"].concat();
+        let from = (Bound::Included(&start[..]), Bound::Unbounded);
+        let next = self.queues.range::<[u8], _>(from).next();
+        parent(name).is_none() && next.is_some_and(|(next, _)| next.starts_with(&start))
     }
 
     /// Gives the first item of a queue to a client. A child is made by the first read: it gets

@@ -72,7 +72,11 @@ impl Owner {
         }
         loop {
             let now = self.clock.now();
+            self.fan_out(now);
             self.commit(now);
+            if !self.fans.is_empty() {
+                continue;
+            }
             if self.syncing.is_none() {
                 if self.answers.is_empty() && self.written.is_empty() {
                     break;
@@ -98,6 +102,9 @@ impl Owner {
             return;
         };
         let failed = queues.write();
+        if !failed.is_empty() {
+            self.fans.failed(&failed);
+        }
         self.restored = false;
         let waits = self.sync == QueueSync::Always;
         if let Some((name, error)) = failed.first() {

@@ -6,6 +6,7 @@
 //! | `items.rs` | items on their way to a client |
 //! | `seat.rs` | requests of sessions to the owner, and its answers |
 //! | `owner.rs` | the thread that owns all queues: commands |
+//! | `fans.rs` | items for queues with children |
 //! | `commit.rs` | the end of its batches: group commit, answers |
 //! | `waiters.rs` | readers that wait for an item |
 //! | `syncer.rs` | the thread that waits for the device |
@@ -17,6 +18,7 @@
 
 mod commit;
 mod face;
+mod fans;
 mod figures;
 mod items;
 mod owner;

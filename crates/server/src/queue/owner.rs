@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-use larder_queue::{Damage, NewItem, Options, Put, Queues, Read, Rules};
+use larder_queue::{Damage, Options, Queues, Read, Rules};
 
 use super::{
     Published, Shared,
+    fans::Fans,
     seat::{Answer, Ask, Get, Message, Name, Seat},
-    session::TOO_LARGE,
     stats,
     syncer::Syncer,
     waiters::Waiters,
@@ -32,9 +32,7 @@ const BATCH: usize = 512;
 /// steps of it where there is much to do.
 const TICK: (Ms, Ms) = (1000, 5);
 
-const NOT_STORED: Answer = Answer::text(b"NOT_STORED\r\n");
 const END: Answer = Answer::text(b"END\r\n");
-const TOO_MANY: Answer = Answer::text(b"SERVER_ERROR too many queues\r\n");
 /// The answer where a client's open reads do not allow a command; as in Kestrel it ends the
 /// connection, which gives the items back.
 const OPEN_READS: Answer = Answer::Close(b"ERROR\r\n");
@@ -72,6 +70,8 @@ pub(super) struct Owner {
     /// Reads that have found expired items only, and go on when others had their turn; with true
     /// the answer waits for the device.
     pub(super) again: Vec<(Arc<Seat>, Get, bool)>,
+    /// Items for queues with children.
+    pub(super) fans: Fans,
     /// The queues are to be opened again, and could not be.
     pub(super) reopens: bool,
     /// An item has come back since the journals were written.
@@ -138,6 +138,7 @@ impl Owner {
             written: Vec::new(),
             syncing: None,
             again: Vec::new(),
+            fans: Fans::default(),
             reopens: false,
             restored: false,
             tick: now,
@@ -169,6 +170,7 @@ impl Owner {
             for (seat, get, durable) in std::mem::take(&mut self.again) {
                 self.read(seat, get, durable, now);
             }
+            self.fan_out(now);
             self.give_up_waits(now);
             self.tick(now);
             self.commit(now);
@@ -180,7 +182,7 @@ impl Owner {
 
     /// Time until there is something to do without a message.
     fn patience(&self) -> Duration {
-        if !self.answers.is_empty() || !self.again.is_empty() {
+        if !self.answers.is_empty() || !self.again.is_empty() || !self.fans.is_empty() {
             return Duration::ZERO;
         }
         let mut next = self.tick;
@@ -224,6 +226,7 @@ impl Owner {
 
     fn left(&mut self, seat: &Arc<Seat>, counts: bool, now: Ms) {
         self.waiters.leave(seat.id());
+        self.fans.leave(seat.id());
         let Some(queues) = &mut self.queues else { return };
         for name in queues.leave(seat.id(), counts, now) {
             self.serve(&name, now);
@@ -240,7 +243,7 @@ impl Owner {
             return self.answer(seat, Answer::Close(b""), false);
         };
         match ask {
-            Ask::Put(items) => self.put(seat, &items, now),
+            Ask::Put(items) => self.put(seat, items, now),
             Ask::Get(get) => self.get(seat, get, now),
             Ask::Abort(name) => {
                 let touched = queues.abort(&name, seat.id(), now);
@@ -285,30 +288,6 @@ impl Owner {
                 let text = stats::dump_config(queues);
                 self.answer(seat, text, false);
             }
-        }
-    }
-
-    fn put(&mut self, seat: Arc<Seat>, items: &[(Name, NewItem)], now: Ms) {
-        let answers: Vec<_> =
-            items.iter().map(|(name, item)| self.put_one(name, item, now)).collect();
-        let any = answers.iter().any(|answer| matches!(answer, Answer::Stored(_)));
-        self.answer(seat, Answer::Puts(answers), any);
-        for (name, _) in items {
-            self.serve(name, now);
-            let children = self.queues.as_ref().map(|queues| queues.children(name));
-            children.into_iter().flatten().for_each(|child| self.serve(&child, now));
-        }
-    }
-
-    fn put_one(&mut self, name: &Name, item: &NewItem, now: Ms) -> Answer {
-        self.commands.sets += 1;
-        let Some(queues) = &mut self.queues else { return Answer::Close(b"") };
-        match queues.put(name, item, now) {
-            Put::Stored => Answer::Stored(name.clone()),
-            Put::Full => NOT_STORED,
-            Put::TooLarge => Answer::text(TOO_LARGE),
-            Put::TooManyQueues => TOO_MANY,
-            Put::Failed(error) => Answer::failed(&error),
         }
     }
 
