@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::aborts::Failing;
-use crate::journal::Journal;
+use crate::journal::{Journal, path_of};
 use crate::lend::is_locked;
 use crate::name::{directory, is_valid, of_directory, parent};
 use crate::queue::Queue;
 use crate::read::SWEEP;
+use crate::replay::Flaw;
 use crate::types::{Figures, Item, Limits, Memory, NewItem, Options, Put, Read, Rules};
 use crate::work::{Undone, Work};
 
@@ -23,7 +24,7 @@ const DELETED: &str = ".deleted-";
 
 pub(crate) type Name = Arc<[u8]>;
 
-/// Bytes of a journal that are no records.
+/// Bytes of a journal that are no records, or missing segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The queue.
@@ -34,6 +35,10 @@ pub struct Damage {
     pub offset: u64,
     /// It is the end of the journal: the process or the machine died while it was written.
     pub is_tail: bool,
+    /// So many segments are missing, this one and those behind it.
+    pub missing: u64,
+    /// The file of the segment.
+    pub path: PathBuf,
 }
 
 /// All queues.
@@ -124,13 +129,15 @@ impl Queues {
                 // It was durable under other rules: its items stay on disk, untouched.
                 continue;
             }
-            let (mut opened, damaged) =
-                Queue::open(path, (1, self.options.segment), limits, self.memory.clone(), now)?;
-            damage.extend(damaged.into_iter().map(|(place, is_tail)| Damage {
+            let (segment, memory) = ((1, self.options.segment), self.memory.clone());
+            let (mut opened, flaws) = Queue::open(path.clone(), segment, limits, memory, now)?;
+            damage.extend(flaws.into_iter().map(|Flaw { place, is_tail, missing }| Damage {
                 queue: queue.clone(),
                 segment: place.segment,
                 offset: place.offset,
                 is_tail,
+                missing,
+                path: path_of(&path, place.segment),
             }));
             if let Some(before) = self.queues.get(&queue[..]) {
                 (opened.counters, opened.epoch) = (before.counters, before.epoch);
@@ -179,7 +186,11 @@ impl Queues {
             }
             self.pending.directories.push(self.options.path.clone());
             let segment = (self.next_segment, self.options.segment);
-            Queue::open(path, segment, limits, self.memory.clone(), now)?.0
+            let queue = Queue::open(path, segment, limits, self.memory.clone(), now)?.0;
+            if queue.journal.as_ref().is_some_and(Journal::has_failed) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            queue
         };
         self.epoch += 1;
         queue.epoch = self.epoch;

@@ -107,6 +107,14 @@ pub(super) fn open(settings: &QueueSettings, now: Ms) -> io::Result<Queues> {
 pub(super) fn tell_damage(damage: &[Damage]) {
     for found in damage {
         let (queue, at) = (String::from_utf8_lossy(&found.queue).into_owned(), found.offset);
+        if found.missing > 0 {
+            let (count, from) = (found.missing, found.path.display());
+            eprintln!(
+                "larder: warning: queue {queue}: files of its journal are missing, and their items \
+                 lost: {count} from {from} on"
+            );
+            continue;
+        }
         let lost = if found.is_tail { "its end was not written" } else { "what follows is lost" };
         eprintln!(
             "larder: warning: queue {queue}: segment {} is damaged at byte {at}: {lost}",
