@@ -104,7 +104,7 @@ impl Journal {
         };
         journal.head(number, next_id);
         match journal.write() {
-            // What is there can be read. The head is written with the next records.
+            // Its items can be read. The head is written with the next records.
             Err(error) if is_full(&error) => journal.file = None,
             written => written?,
         }
