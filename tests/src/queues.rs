@@ -6,6 +6,7 @@ use crate::scratch::Scratch;
 use crate::started::Started;
 use std::net::TcpStream;
 use std::ops::Deref;
+use std::path::Path;
 use std::process::Command;
 
 /// A running Larder with `[queue]` and nothing else. Killed when dropped.
@@ -20,14 +21,20 @@ impl Queues {
 
     /// The same, by a shell that runs `first`, and with lines above `[queue]`.
     #[track_caller]
-    pub fn start_by(directory: &Scratch, lines: &str, (first, top): (&str, &str)) -> Queues {
+    pub fn start_by(directory: &Scratch, lines: &str, by: (&str, &str)) -> Queues {
+        Queues::start_in(&directory.file("queues"), lines, by)
+    }
+
+    /// The same with its journals at this path.
+    #[track_caller]
+    pub fn start_in(path: &Path, lines: &str, (first, top): (&str, &str)) -> Queues {
         Queues(Started::start(|own, port| {
             let config = own.join("larder.toml");
             let text = format!(
                 "threads = 2\nmemory = \"32MiB\"\ncontrol = \"{}\"\n{top}\n[queue]\n\
                  listen = [\"127.0.0.1:{port}\"]\npath = \"{}\"\n{lines}\n",
                 own.display(),
-                directory.file("queues").display(),
+                path.display(),
             );
             std::fs::write(&config, text).unwrap();
             let mut command = Command::new("/bin/sh");

@@ -67,7 +67,7 @@ pub(crate) struct Journal {
 }
 
 /// The path of a segment.
-fn path_of(directory: &Path, number: u64) -> PathBuf {
+pub(crate) fn path_of(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:016x}.log"))
 }
 
@@ -82,13 +82,16 @@ impl Journal {
         limit: u64,
     ) -> io::Result<Journal> {
         let number = before.last().map_or(least, |last| least.max(last.number + 1));
-        let file = create(&directory, number)?;
+        let file = match create(&directory, number) {
+            Err(error) if is_full(&error) => None,
+            created => Some(created?),
+        };
         let mut pending = Work::default();
         pending.directories.push(directory.clone());
         let mut journal = Journal {
             directory,
             segments: before.into(),
-            file: Some(file),
+            file,
             buffer: Vec::new(),
             written: 0,
             limit,
@@ -100,7 +103,11 @@ impl Journal {
             used: false,
         };
         journal.head(number, next_id);
-        journal.write()?;
+        match journal.write() {
+            // Its items can be read. The head is written with the next records.
+            Err(error) if is_full(&error) => journal.file = None,
+            written => written?,
+        }
         Ok(journal)
     }
 
@@ -340,7 +347,10 @@ impl Journal {
             return Ok(file.clone());
         }
         let path = path_of(&self.directory, self.last().number);
-        let file = Arc::new(OpenOptions::new().read(true).write(true).open(path)?);
+        let mut options = OpenOptions::new();
+        // Perhaps it could not be made before.
+        options.read(true).write(true).create(self.written == 0);
+        let file = Arc::new(options.open(path)?);
         self.file = Some(file.clone());
         Ok(file)
     }
@@ -359,6 +369,11 @@ impl Journal {
             }
         }
     }
+}
+
+/// Whether there may be room later.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn create(directory: &Path, number: u64) -> io::Result<Arc<File>> {

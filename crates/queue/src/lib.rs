@@ -12,6 +12,7 @@
 //! | `read.rs` | its reader's side: the first item, open reads, reading ahead, packing |
 //! | `journal.rs` | the segments of its journal: appending, reading, removing |
 //! | `replay.rs` | the start: the state of a queue from its journal |
+//! | `lend.rs` | another process opens the queues, and fails |
 //! | `work.rs` | what the device has to do, on another thread |
 //! | `format.rs` | every byte in the files |
 //! | `name.rs`, `ranges.rs` | names and directories; sets of ids |
@@ -36,6 +37,7 @@
 mod aborts;
 mod format;
 mod journal;
+mod lend;
 mod name;
 mod queue;
 mod queues;

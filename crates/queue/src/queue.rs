@@ -17,7 +17,7 @@ use bytes::Bytes;
 use crate::format::Record;
 use crate::journal::{Journal, Place};
 use crate::ranges::Ranges;
-use crate::replay::Replay;
+use crate::replay::{Flaw, Replay};
 use crate::types::{Counters, Figures, Limits, Memory, NewItem, Put};
 
 /// An item that the queue knows.
@@ -110,7 +110,7 @@ impl Queue {
         limits: Limits,
         memory: Arc<Memory>,
         now: u64,
-    ) -> io::Result<(Queue, Vec<(Place, bool)>)> {
+    ) -> io::Result<(Queue, Vec<Flaw>)> {
         let mut replay = Replay::read(&directory, true)?;
         let segments = std::mem::take(&mut replay.segments);
         let next_id = replay.next_id;
@@ -155,7 +155,7 @@ impl Queue {
             journal.rest();
             journal.rest();
         }
-        Ok((queue, replay.damage))
+        Ok((queue, replay.flaws))
     }
 
     /// Items that wait.

@@ -1,16 +1,19 @@
 //! All queues by name: a queue and its children, error queues, what clients have open.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::aborts::Failing;
-use crate::journal::Journal;
+use crate::journal::{Journal, path_of};
+use crate::lend::is_locked;
 use crate::name::{directory, is_valid, of_directory, parent};
 use crate::queue::Queue;
 use crate::read::SWEEP;
+use crate::replay::Flaw;
 use crate::types::{Figures, Item, Limits, Memory, NewItem, Options, Put, Read, Rules};
 use crate::work::{Undone, Work};
 
@@ -21,7 +24,7 @@ const DELETED: &str = ".deleted-";
 
 pub(crate) type Name = Arc<[u8]>;
 
-/// Bytes of a journal that are no records.
+/// Bytes of a journal that are no records, or missing segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The queue.
@@ -32,6 +35,10 @@ pub struct Damage {
     pub offset: u64,
     /// It is the end of the journal: the process or the machine died while it was written.
     pub is_tail: bool,
+    /// So many segments are missing, this one and those behind it.
+    pub missing: u64,
+    /// The file of the segment.
+    pub path: PathBuf,
 }
 
 /// All queues.
@@ -59,7 +66,7 @@ pub struct Queues {
     /// until the queues are opened anew.
     pub(crate) broken: Option<String>,
     /// Held as long as the queues are open.
-    lock: File,
+    pub(crate) lock: File,
 }
 
 impl Queues {
@@ -79,10 +86,8 @@ impl Queues {
             .create(true)
             .truncate(false)
             .open(options.path.join(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+        if !is_locked(&lock)? {
+            return Ok(None);
         }
         let memory = Memory::new(options.memory);
         let mut queues = Queues {
@@ -104,7 +109,8 @@ impl Queues {
         Ok(Some((queues, damage)))
     }
 
-    fn load(&mut self, now: u64) -> io::Result<Vec<Damage>> {
+    /// Opens all durable queues, in the place of those that were open. Those in memory only stay.
+    pub(crate) fn load(&mut self, now: u64) -> io::Result<Vec<Damage>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.options.path)? {
             let entry = entry?;
@@ -116,25 +122,31 @@ impl Queues {
                 found.extend(of_directory(name).map(|name| (name, entry.path())));
             }
         }
-        let mut damage = Vec::new();
+        let (mut loaded, mut damage) = (BTreeMap::new(), Vec::new());
         for (queue, path) in found {
-            let limits = self.rules.of(&queue).clone();
+            let limits = self.rules(&queue).clone();
             if limits.memory_only {
                 // It was durable under other rules: its items stay on disk, untouched.
                 continue;
             }
-            let (opened, damaged) =
-                Queue::open(path, (1, self.options.segment), limits, self.memory.clone(), now)?;
-            damage.extend(damaged.into_iter().map(|(place, is_tail)| Damage {
+            let (segment, memory) = ((1, self.options.segment), self.memory.clone());
+            let (mut opened, flaws) = Queue::open(path.clone(), segment, limits, memory, now)?;
+            damage.extend(flaws.into_iter().map(|Flaw { place, is_tail, missing }| Damage {
                 queue: queue.clone(),
                 segment: place.segment,
                 offset: place.offset,
                 is_tail,
+                missing,
+                path: path_of(&path, place.segment),
             }));
-            let name = Name::from(queue);
-            self.unsynced.insert(name.clone());
-            self.queues.insert(name, opened);
+            if let Some(before) = self.queues.get(&queue[..]) {
+                (opened.counters, opened.epoch) = (before.counters, before.epoch);
+            }
+            loaded.insert(Name::from(queue), opened);
         }
+        self.queues.retain(|_, queue| queue.journal.is_none());
+        self.unsynced.extend(loaded.keys().cloned());
+        self.queues.append(&mut loaded);
         Ok(damage)
     }
 
@@ -174,7 +186,11 @@ impl Queues {
             }
             self.pending.directories.push(self.options.path.clone());
             let segment = (self.next_segment, self.options.segment);
-            Queue::open(path, segment, limits, self.memory.clone(), now)?.0
+            let queue = Queue::open(path, segment, limits, self.memory.clone(), now)?.0;
+            if queue.journal.as_ref().is_some_and(Journal::has_failed) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            queue
         };
         self.epoch += 1;
         queue.epoch = self.epoch;
@@ -190,44 +206,61 @@ impl Queues {
     /// Adds an item to a queue, and, where that takes it, to its children; a child that is full
     /// goes without.
     pub fn put(&mut self, name: &[u8], item: &NewItem, now: u64) -> Put {
-        if let Some(broken) = &self.broken {
-            return Put::Failed(io::Error::other(broken.clone()));
-        }
-        let put = if self.rules(name).fanout_only {
-            let is_too_large = item.data.len() as u64 > self.rules(name).item_size;
-            if is_too_large { Put::TooLarge } else { Put::Stored }
-        } else {
-            match self.make(name, now) {
-                Err(error) => Put::Failed(error),
-                Ok(None) => Put::TooManyQueues,
-                Ok(Some((name, queue))) => {
-                    let put = queue.put(item, now);
-                    self.changed.insert(name);
-                    put
-                }
-            }
-        };
+        let put = self.put_own(name, item, now);
         if matches!(put, Put::Stored) {
             for child in self.children(name) {
-                if let Some(queue) = self.queues.get_mut(&child) {
-                    let _ = queue.put(item, now);
-                    self.changed.insert(child);
-                }
+                let _ = self.put_copy(&child, item, now);
             }
         }
         put
     }
 
+    /// The same without its children. Each of them is to get a copy then.
+    pub fn put_own(&mut self, name: &[u8], item: &NewItem, now: u64) -> Put {
+        if let Some(broken) = &self.broken {
+            return Put::Failed(io::Error::other(broken.clone()));
+        }
+        if self.rules(name).fanout_only {
+            let is_too_large = item.data.len() as u64 > self.rules(name).item_size;
+            return if is_too_large { Put::TooLarge } else { Put::Stored };
+        }
+        match self.make(name, now) {
+            Err(error) => Put::Failed(error),
+            Ok(None) => Put::TooManyQueues,
+            Ok(Some((name, queue))) => {
+                let put = queue.put(item, now);
+                self.changed.insert(name);
+                put
+            }
+        }
+    }
+
+    /// Adds an item to a child whose parent has taken it. A child that was deleted goes without.
+    pub fn put_copy(&mut self, child: &[u8], item: &NewItem, now: u64) -> Put {
+        if let Some(broken) = &self.broken {
+            return Put::Failed(io::Error::other(broken.clone()));
+        }
+        let Some((child, queue)) = self.existing(child) else { return Put::Stored };
+        let put = queue.put(item, now);
+        self.changed.insert(child);
+        put
+    }
+
     /// The children of a queue: they get its items too.
     pub fn children(&self, name: &[u8]) -> Vec<Arc<[u8]>> {
-        if name.contains(&b'+') {
-            return Vec::new();
-        }
         let start = [name, b"+"].concat();
-        let from = self
-            .queues
-            .range::<[u8], _>((std::ops::Bound::Included(&start[..]), std::ops::Bound::Unbounded));
-        from.map(|(name, _)| name).take_while(|name| name.starts_with(&start)).cloned().collect()
+        let from = (Bound::Included(&start[..]), Bound::Unbounded);
+        let names = self.queues.range::<[u8], _>(from).map(|(name, _)| name);
+        let names = names.take_while(|other| parent(name).is_none() && other.starts_with(&start));
+        names.cloned().collect()
+    }
+
+    /// Whether it has any.
+    pub fn has_children(&self, name: &[u8]) -> bool {
+        let start = [name, b"+"].concat();
+        let from = (Bound::Included(&start[..]), Bound::Unbounded);
+        let next = self.queues.range::<[u8], _>(from).next();
+        parent(name).is_none() && next.is_some_and(|(next, _)| next.starts_with(&start))
     }
 
     /// Gives the first item of a queue to a client. A child is made by the first read: it gets

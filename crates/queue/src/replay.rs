@@ -22,6 +22,17 @@ pub(crate) struct Moved {
     pub(crate) aborts: u32,
 }
 
+/// Something that is wrong with a journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flaw {
+    /// Bytes follow here that are no records.
+    pub(crate) place: Place,
+    /// They are a cut tail of the last segment: the process or the machine died while it wrote.
+    pub(crate) is_tail: bool,
+    /// Or: so many segments are missing, this one and those behind it.
+    pub(crate) missing: u64,
+}
+
 /// The state of a queue as its journal has it.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
@@ -33,9 +44,7 @@ pub(crate) struct Replay {
     pub(crate) removed: Ranges,
     pub(crate) moved: HashMap<u64, Moved>,
     pub(crate) aborts: HashMap<u64, u32>,
-    /// Places where bytes follow that are no records: a cut tail of the last segment (the process
-    /// or the machine died while it wrote), or damage.
-    pub(crate) damage: Vec<(Place, bool)>,
+    pub(crate) flaws: Vec<Flaw>,
     /// Ids of the first segment begin here.
     pub(crate) base: u64,
     /// The counts are not exact: they are made anew.
@@ -49,12 +58,26 @@ impl Replay {
         let mut replay = Replay { next_id: 1, ..Replay::default() };
         for (at, number) in numbers.iter().enumerate() {
             let is_last = at + 1 == numbers.len();
+            if at > 0 {
+                replay.gap(numbers[at - 1] + 1, *number);
+            }
             replay.segment(directory, *number, is_last, cut)?;
         }
         if replay.recount || !replay.moved.is_empty() {
             replay.count(directory)?;
         }
         Ok(replay)
+    }
+
+    /// The segments before this number and from that one on are not there, where it is another
+    /// one. Larder removes the oldest ones only.
+    fn gap(&mut self, first: u64, number: u64) {
+        if first < number && !self.segments.is_empty() {
+            let place = Place { segment: first, offset: 0 };
+            self.flaws.push(Flaw { place, is_tail: false, missing: number - first });
+            // Removals of their items are counted, and the items are not.
+            self.recount = true;
+        }
     }
 
     fn segment(
@@ -78,7 +101,8 @@ impl Replay {
         })?;
         let len = scan.at;
         if !whole {
-            self.damage.push((Place { segment: number, offset: len }, is_last));
+            let place = Place { segment: number, offset: len };
+            self.flaws.push(Flaw { place, is_tail: is_last, missing: 0 });
             self.recount |= !is_last;
             if is_last && cut {
                 scan.cut()?;

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_tests::scratch::Small;
 use larder_tests::{Admin, Larder, Origin, Scratch, get, wait_until};
 use std::path::Path;
-use std::process::Command;
 
 const FRESH: &[&str] = &["Cache-Control: max-age=6000", "Surrogate-Key: red"];
 
@@ -78,38 +78,18 @@ fn a_purge_of_a_tag_outlives_the_name_of_its_site() {
     get(larder.addr(), "/b").assert_forwarded();
 }
 
-/// A file system in memory of so many bytes; `None`: this user cannot have one.
-struct Small(Scratch);
-
-impl Small {
-    fn new(size: &str) -> Option<Small> {
-        let small = Small(Scratch::new("small"));
-        std::fs::create_dir(small.0.file("fs")).unwrap();
-        let option = format!("size={size}");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &option, "larder"]).arg(small.0.file("fs"));
-        mount.output().is_ok_and(|done| done.status.success()).then_some(small)
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.file("fs")).output();
-    }
-}
-
 #[test]
 fn a_full_file_system_stops_writes_until_there_is_room() {
     let Some(small) = Small::new("24m") else { return };
     let origin = Origin::start(|seen, reply| {
         reply.ok(FRESH, seen.target.repeat(20_000));
     });
-    let path = small.0.file("fs/disk");
+    let path = small.file("disk");
     let larder = loaded(start(&path, &origin, ""));
     get(larder.addr(), "/kept");
     wait_until("it is written", || figure(&larder, "stores") == 1);
     // Others take all there is, and a reader keeps the room of segments that are given up.
-    let filler = small.0.file("fs/filler");
+    let filler = small.file("filler");
     let _ = std::fs::write(&filler, vec![1; 32 << 20]);
     let names = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
     let held: Vec<_> = names.map(|name| std::fs::File::open(name).unwrap()).collect();

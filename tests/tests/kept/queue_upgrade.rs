@@ -8,14 +8,21 @@ use super::upgrade::{Line, RUNAWAY, fresh, load};
 use larder_tests::Origin;
 use larder_tests::memcache::Talk;
 use larder_tests::queues::{set, value};
+use larder_tests::scratch::Small;
 use larder_tests::wait_until;
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 fn start(origin: &Origin, lines: &str) -> Line {
+    start_in(Path::new("@DIR@/queues"), origin, lines)
+}
+
+fn start_in(path: &Path, origin: &Origin, lines: &str) -> Line {
     let queue = format!(
-        "[queue]\nlisten = [\"127.0.0.1:0\"]\npath = \"@DIR@/queues\"\nmax_aborts = 1\n{lines}"
+        "[queue]\nlisten = [\"127.0.0.1:0\"]\npath = \"{}\"\nmax_aborts = 1\n{lines}",
+        path.display()
     );
     Line::start("", &queue, origin)
 }
@@ -99,9 +106,12 @@ fn no_item_is_lost_or_given_twice_under_load() {
 #[test]
 fn a_failed_upgrade_takes_the_queues_back() {
     let origin = fresh();
-    let mut line = start(&origin, "sync = \"always\"");
+    let memory = "sync = \"always\"\n[[queue.named]]\nname = \"mem\"\nmemory_only = true";
+    let mut line = start(&origin, memory);
     let mut talk = connect(&line);
     talk.expect(set("other", "x"), "STORED\r\n").expect("get other\r\n", &value("other", "x"));
+    talk.expect(set("mem", "one") + &set("mem", "two"), "STORED\r\nSTORED\r\n");
+    talk.expect("get mem\r\n", &value("mem", "one"));
     let (mut opened, mut waits) = fill(&line, &mut talk);
     // It ends when the queues are closed for it. Another has opened them by then, and keeps them
     // for a while.
@@ -125,8 +135,44 @@ fn a_failed_upgrade_takes_the_queues_back() {
     wait_until("the queues to be served again", || {
         connect(&line).send("get other\r\n").until(b"END\r\n").0 == b"END\r\n"
     });
-    let mut talk = connect(&line);
+    assert_eq!(talk.stat("queue_q_total_items"), "20");
     assert_eq!(drain(&mut talk), (0..20).collect::<Vec<_>>());
+    // Once it was gone.
+    talk.expect("get mem\r\nget mem\r\n", &(value("mem", "two") + "END\r\n"));
     line.upgrade_whole();
     talk.expect(set("q", "after"), "STORED\r\n").expect("get q\r\n", &value("q", "after"));
+}
+
+/// Once every connection was closed until there was room, and items that were taken came back.
+#[test]
+fn an_upgrade_on_a_full_file_system_is_refused_and_changes_nothing() {
+    let Some(small) = Small::new("2m") else { return };
+    let origin = fresh();
+    let mut line = start_in(&small.file("queues"), &origin, "sync = \"always\"");
+    let mut talk = connect(&line);
+    talk.expect(set("other", "x"), "STORED\r\n").expect("get other\r\n", &value("other", "x"));
+    let (mut opened, mut waits) = fill(&line, &mut talk);
+    small.fill("filler");
+    let mut added = 20;
+    while talk.ask(set("q", &format!("{added:05}")), "\r\n") == "STORED\r\n" {
+        added += 1;
+    }
+    // Nothing of this can be written.
+    opened.expect("get q/close\r\n", "END\r\n");
+    talk.expect("get q\r\n", &value("q", "1"));
+    opened.expect("get q/open\r\n", &value("q", "2"));
+    let said = line.upgrade(&[]).unwrap_err();
+    assert!(said.contains("the queues cannot be closed"), "{said}");
+    // The same connections, reads that are open, and readers that wait.
+    talk.expect("get q\r\n", &value("q", "3"));
+    opened.expect("get q/close\r\n", "END\r\n");
+    assert_eq!(talk.stat("queue_other_waiters"), "1");
+    std::fs::remove_file(small.file("filler")).unwrap();
+    talk.expect(set("other", "late"), "STORED\r\n");
+    waits.expect("", &value("other", "late"));
+    line.upgrade_whole();
+    // The one that was answered by the error may be there.
+    let mut left = drain(&mut connect(&line));
+    left.retain(|item| *item < added);
+    assert_eq!(left, (4..added).collect::<Vec<_>>());
 }

@@ -10,6 +10,7 @@ mod object_tls;
 mod object_turns;
 mod prints;
 mod promises;
+mod queue_children;
 mod queue_crash;
 mod queue_faults;
 mod queues;

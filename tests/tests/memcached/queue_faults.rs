@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::queues::{Queues, set, value};
-use larder_tests::scratch::Scratch;
+use larder_tests::scratch::{Scratch, Small};
 use larder_tests::wait_until;
 
 /// An item of so many bytes, of which the first are its number.
@@ -161,4 +161,74 @@ fn a_full_journal_is_one_queues_trouble() {
     for number in 0..30 {
         talk.expect("get other\r\n", &value("other", &number.to_string()));
     }
+}
+
+/// Once the whole program did not start, since each queue has a new file then.
+#[test]
+fn it_starts_on_a_full_file_system_and_gives_what_is_there() {
+    let Some(small) = Small::new("1m") else { return };
+    let start = || Queues::start_in(&small.file("queues"), "", (":", ""));
+    let queues = start();
+    let mut talk = queues.connect();
+    for number in 0..20 {
+        talk.expect(set("q", &numbered(number, 1000)), "STORED\r\n");
+        talk.expect(set("other", &numbered(number, 1000)), "STORED\r\n");
+    }
+    small.fill("filler");
+    let mut added = 20;
+    while talk.ask(set("q", &numbered(added, 1000)), "\r\n") == "STORED\r\n" {
+        added += 1;
+    }
+    queues.kill();
+    for _ in 0..2 {
+        let queues = start();
+        let mut talk = queues.connect();
+        assert_eq!(received(&talk.ask("get q\r\n", "END\r\n")), [0]);
+        for queue in ["q", "other", "new"] {
+            let answer = talk.ask(set(queue, "refused"), "\r\n");
+            assert!(answer.starts_with("SERVER_ERROR "), "{answer}");
+        }
+        // That the item was taken is nowhere but in memory: it comes back.
+        queues.kill();
+    }
+    let queues = start();
+    let mut talk = queues.connect();
+    assert_eq!(received(&talk.ask("get q\r\n", "END\r\n")), [0]);
+    std::fs::remove_file(small.file("filler")).unwrap();
+    for queue in ["q", "other", "new"] {
+        talk.expect(set(queue, &numbered(added, 1000)), "STORED\r\n");
+    }
+    queues.kill();
+    let queues = start();
+    let mut talk = queues.connect();
+    let left: Vec<_> =
+        std::iter::from_fn(|| received(&talk.ask("get q\r\n", "END\r\n")).first().copied())
+            .collect();
+    assert_eq!(left, (1..=added).collect::<Vec<_>>());
+    talk.expect("get new\r\n", &value("new", &numbered(added, 1000)));
+}
+
+#[test]
+fn missing_files_of_a_journal_are_told() {
+    let directory = Scratch::new("queue-faults");
+    let queues = Queues::start(&directory, "segment = \"64KiB\"");
+    let mut talk = queues.connect();
+    for number in 0..300 {
+        talk.expect(set("q", &numbered(number, 1000)), "STORED\r\n");
+    }
+    queues.kill();
+    let missing = directory.file("queues/q/0000000000000002.log");
+    std::fs::rename(&missing, directory.file("elsewhere")).unwrap();
+    let queues = Queues::start(&directory, "segment = \"64KiB\"");
+    let mut talk = queues.connect();
+    let told = queues.printed();
+    let line = format!("are missing, and their items lost: 1 from {} on", missing.display());
+    assert_eq!(told.matches(&line).count(), 1, "{told}");
+    let items: usize = talk.stat("queue_q_items").parse().unwrap();
+    let left: Vec<_> =
+        std::iter::from_fn(|| received(&talk.ask("get q\r\n", "END\r\n")).first().copied())
+            .collect();
+    assert_eq!(left.len(), items);
+    assert!(left.is_sorted() && left[0] == 0 && left[left.len() - 1] == 299, "{left:?}");
+    assert!(items > 200 && items < 300, "{items}");
 }

@@ -5,7 +5,7 @@ use std::{io, sync::Arc};
 use larder_queue::{Queues, Read, Undone};
 
 use super::{
-    owner::Owner,
+    owner::{Owner, tell_damage},
     seat::{Answer, Message, Seat},
 };
 use crate::{clock::Ms, settings::QueueSync};
@@ -14,17 +14,69 @@ use crate::{clock::Ms, settings::QueueSync};
 const TELL: Ms = 10_000;
 /// Interval of the orders to remove files where nothing waits for the device, milliseconds.
 const REMOVE: Ms = 1000;
+/// Interval of attempts to open the queues again, milliseconds.
+const REOPEN: Ms = 100;
 
 impl Owner {
-    /// Writes everything, and closes the queues, once every answer has gone: a taken item that does
-    /// not reach its client comes back before that.
+    /// Writes everything, and closes the queues.
     pub(super) fn close(&mut self) -> io::Result<()> {
+        self.finish();
+        self.queues.take().map_or(Ok(()), Queues::close)
+    }
+
+    /// The same for another process. This one keeps their state: where they cannot be written they
+    /// stay open, and that process may fail.
+    pub(super) fn lend(&mut self) -> io::Result<()> {
+        self.finish();
+        self.reopens = false;
+        let Some(queues) = &mut self.queues else { return Ok(()) };
+        queues.lend()?;
+        self.lent = self.queues.take();
+        Ok(())
+    }
+
+    /// Writes what there is. Its failure is no news to those who wait for answers: the next commit
+    /// writes the same.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        let failed = self.queues.iter_mut().flat_map(Queues::write).next();
+        failed.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// The process that was to have the queues has ended, or has never come.
+    pub(super) fn take_back(&mut self, now: Ms) {
+        let Some(mut queues) = self.lent.take() else { return };
+        let error = match queues.take_back(now) {
+            Ok(Some(damage)) => {
+                tell_damage(&damage);
+                (self.queues, self.reopens) = (Some(queues), false);
+                for message in std::mem::take(&mut self.late) {
+                    self.take(message, now);
+                }
+                return;
+            }
+            Ok(None) => "another process has them open".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.lent = Some(queues);
+        if !std::mem::replace(&mut self.reopens, true) {
+            eprintln!("larder: error: the queues are not served until they open: {error}");
+        }
+        self.tick = now + REOPEN;
+    }
+
+    /// Sees to it that every answer has gone: a taken item that does not reach its client comes
+    /// back before the queues are closed.
+    fn finish(&mut self) {
         for (seat, ..) in std::mem::take(&mut self.again) {
             self.answer(seat, Answer::Close(b""), false);
         }
         loop {
             let now = self.clock.now();
+            self.fan_out(now);
             self.commit(now);
+            if !self.fans.is_empty() {
+                continue;
+            }
             if self.syncing.is_none() {
                 if self.answers.is_empty() && self.written.is_empty() {
                     break;
@@ -33,14 +85,13 @@ impl Owner {
             }
             // The syncer always answers. Commands are too late.
             match self.inbox.recv() {
-                Ok(Message::Ask(..) | Message::Release(_) | Message::End) => {}
+                Ok(Message::Ask(..) | Message::Write(_) | Message::Release(_) | Message::End) => {}
                 Ok(message) => {
                     self.take(message, now);
                 }
                 Err(_) => break,
             }
         }
-        self.queues.take().map_or(Ok(()), Queues::close)
     }
 
     /// Writes what this batch has changed, and sends its answers, or has the device told first.
@@ -51,6 +102,9 @@ impl Owner {
             return;
         };
         let failed = queues.write();
+        if !failed.is_empty() {
+            self.fans.failed(&failed);
+        }
         self.restored = false;
         let waits = self.sync == QueueSync::Always;
         if let Some((name, error)) = failed.first() {

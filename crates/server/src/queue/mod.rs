@@ -6,6 +6,7 @@
 //! | `items.rs` | items on their way to a client |
 //! | `seat.rs` | requests of sessions to the owner, and its answers |
 //! | `owner.rs` | the thread that owns all queues: commands |
+//! | `fans.rs` | items for queues with children |
 //! | `commit.rs` | the end of its batches: group commit, answers |
 //! | `waiters.rs` | readers that wait for an item |
 //! | `syncer.rs` | the thread that waits for the device |
@@ -17,6 +18,7 @@
 
 mod commit;
 mod face;
+mod fans;
 mod figures;
 mod items;
 mod owner;
@@ -138,19 +140,29 @@ impl Shared {
         self.stopping.store(true, Relaxed);
     }
 
+    /// Whether the queues could be closed now: everything is written. To be asked before clients
+    /// are disconnected for an upgrade.
+    pub(crate) fn write(&self) -> Result<(), String> {
+        self.ask(Message::Write)
+    }
+
     /// Another process is about to open the queues: they are closed when this returns. Clients are
     /// gone by then.
     pub(crate) fn release(&self) -> Result<(), String> {
-        let (done, closed) = std::sync::mpsc::channel();
-        let _ = self.inbox.send(Message::Release(done));
-        match closed.recv() {
+        self.ask(Message::Release)
+    }
+
+    fn ask(&self, message: fn(Sender<io::Result<()>>) -> Message) -> Result<(), String> {
+        let (done, result) = std::sync::mpsc::channel();
+        let _ = self.inbox.send(message(done));
+        match result.recv() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("the queues cannot be closed: {error}")),
             Err(_) => Err("the queues' thread has ended".to_owned()),
         }
     }
 
-    /// It has not: this process goes on with them.
+    /// It has not, or has ended: this process goes on with them.
     pub(crate) fn take_back(&self) {
         self.stopping.store(false, Relaxed);
         let _ = self.inbox.send(Message::TakeBack);

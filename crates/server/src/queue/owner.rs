@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-use larder_queue::{NewItem, Options, Put, Queues, Read, Rules};
+use larder_queue::{Damage, Options, Queues, Read, Rules};
 
 use super::{
     Published, Shared,
+    fans::Fans,
     seat::{Answer, Ask, Get, Message, Name, Seat},
-    session::TOO_LARGE,
     stats,
     syncer::Syncer,
     waiters::Waiters,
@@ -31,12 +31,8 @@ const BATCH: usize = 512;
 /// Interval of the search for expired items and sparse journals, milliseconds; and between two
 /// steps of it where there is much to do.
 const TICK: (Ms, Ms) = (1000, 5);
-/// Interval of attempts to open the queues again, milliseconds.
-const REOPEN: Ms = 100;
 
-const NOT_STORED: Answer = Answer::text(b"NOT_STORED\r\n");
 const END: Answer = Answer::text(b"END\r\n");
-const TOO_MANY: Answer = Answer::text(b"SERVER_ERROR too many queues\r\n");
 /// The answer where a client's open reads do not allow a command; as in Kestrel it ends the
 /// connection, which gives the items back.
 const OPEN_READS: Answer = Answer::Close(b"ERROR\r\n");
@@ -54,8 +50,12 @@ pub(super) struct Commands {
 /// See the module.
 pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
-    /// None: another process has them.
+    /// None: another process may have them.
     pub(super) queues: Option<Queues>,
+    /// Their state before that, should it end.
+    pub(super) lent: Option<Queues>,
+    /// Messages to be carried out then.
+    pub(super) late: Vec<Message>,
     pub(super) inbox: Receiver<Message>,
     pub(super) syncer: Syncer,
     pub(super) clock: Clock,
@@ -70,11 +70,13 @@ pub(super) struct Owner {
     /// Reads that have found expired items only, and go on when others had their turn; with true
     /// the answer waits for the device.
     pub(super) again: Vec<(Arc<Seat>, Get, bool)>,
+    /// Items for queues with children.
+    pub(super) fans: Fans,
     /// The queues are to be opened again, and could not be.
-    reopens: bool,
+    pub(super) reopens: bool,
     /// An item has come back since the journals were written.
     pub(super) restored: bool,
-    tick: Ms,
+    pub(super) tick: Ms,
     pub(super) next_sync: Ms,
     /// When a failure was told.
     pub(super) told: Option<Ms>,
@@ -97,15 +99,28 @@ pub(super) fn open(settings: &QueueSettings, now: Ms) -> io::Result<Queues> {
     let Some((queues, damage)) = opened else {
         return Err(named(io::Error::other("another process has these queues open")));
     };
+    tell_damage(&damage);
+    Ok(queues)
+}
+
+/// Tells what was found in the files.
+pub(super) fn tell_damage(damage: &[Damage]) {
     for found in damage {
         let (queue, at) = (String::from_utf8_lossy(&found.queue).into_owned(), found.offset);
+        if found.missing > 0 {
+            let (count, from) = (found.missing, found.path.display());
+            eprintln!(
+                "larder: warning: queue {queue}: files of its journal are missing, and their items \
+                 lost: {count} from {from} on"
+            );
+            continue;
+        }
         let lost = if found.is_tail { "its end was not written" } else { "what follows is lost" };
         eprintln!(
             "larder: warning: queue {queue}: segment {} is damaged at byte {at}: {lost}",
             found.segment
         );
     }
-    Ok(queues)
 }
 
 impl Owner {
@@ -120,6 +135,8 @@ impl Owner {
         Ok(Owner {
             shared,
             queues: Some(queues),
+            lent: None,
+            late: Vec::new(),
             inbox,
             syncer: Syncer::start(own)?,
             clock,
@@ -129,6 +146,7 @@ impl Owner {
             written: Vec::new(),
             syncing: None,
             again: Vec::new(),
+            fans: Fans::default(),
             reopens: false,
             restored: false,
             tick: now,
@@ -160,6 +178,7 @@ impl Owner {
             for (seat, get, durable) in std::mem::take(&mut self.again) {
                 self.read(seat, get, durable, now);
             }
+            self.fan_out(now);
             self.give_up_waits(now);
             self.tick(now);
             self.commit(now);
@@ -171,7 +190,7 @@ impl Owner {
 
     /// Time until there is something to do without a message.
     fn patience(&self) -> Duration {
-        if !self.answers.is_empty() || !self.again.is_empty() {
+        if !self.answers.is_empty() || !self.again.is_empty() || !self.fans.is_empty() {
             return Duration::ZERO;
         }
         let mut next = self.tick;
@@ -186,6 +205,9 @@ impl Owner {
     /// Carries out a message. True: it was the last.
     pub(super) fn take(&mut self, message: Message, now: Ms) -> bool {
         match message {
+            Message::Restore(..) | Message::Left(..) | Message::Rules(_) if self.lent.is_some() => {
+                self.late.push(message);
+            }
             Message::Ask(seat, ask) => self.ask(seat, ask, now),
             Message::Restore(name, item) => {
                 if let Some(queues) = &mut self.queues {
@@ -196,9 +218,8 @@ impl Owner {
             Message::Left(seat, counts) => self.left(&seat, counts, now),
             Message::Rules(rules) => self.reload(rules),
             Message::Synced(result) => self.synced(result),
-            Message::Release(done) => {
-                let _ = done.send(self.close());
-            }
+            Message::Write(done) => drop(done.send(self.write())),
+            Message::Release(done) => drop(done.send(self.lend())),
             Message::TakeBack => self.take_back(now),
             Message::End => return true,
         }
@@ -211,24 +232,9 @@ impl Owner {
         }
     }
 
-    fn take_back(&mut self, now: Ms) {
-        if self.queues.is_some() {
-            return;
-        }
-        match open(&self.shared.settings(), now) {
-            Ok(queues) => (self.queues, self.reopens) = (Some(queues), false),
-            Err(error) => {
-                // The process that was to take over may not have ended yet.
-                if !std::mem::replace(&mut self.reopens, true) {
-                    eprintln!("larder: error: the queues are not served until they open: {error}");
-                }
-                self.tick = now + REOPEN;
-            }
-        }
-    }
-
     fn left(&mut self, seat: &Arc<Seat>, counts: bool, now: Ms) {
         self.waiters.leave(seat.id());
+        self.fans.leave(seat.id());
         let Some(queues) = &mut self.queues else { return };
         for name in queues.leave(seat.id(), counts, now) {
             self.serve(&name, now);
@@ -245,7 +251,7 @@ impl Owner {
             return self.answer(seat, Answer::Close(b""), false);
         };
         match ask {
-            Ask::Put(items) => self.put(seat, &items, now),
+            Ask::Put(items) => self.put(seat, items, now),
             Ask::Get(get) => self.get(seat, get, now),
             Ask::Abort(name) => {
                 let touched = queues.abort(&name, seat.id(), now);
@@ -290,30 +296,6 @@ impl Owner {
                 let text = stats::dump_config(queues);
                 self.answer(seat, text, false);
             }
-        }
-    }
-
-    fn put(&mut self, seat: Arc<Seat>, items: &[(Name, NewItem)], now: Ms) {
-        let answers: Vec<_> =
-            items.iter().map(|(name, item)| self.put_one(name, item, now)).collect();
-        let any = answers.iter().any(|answer| matches!(answer, Answer::Stored(_)));
-        self.answer(seat, Answer::Puts(answers), any);
-        for (name, _) in items {
-            self.serve(name, now);
-            let children = self.queues.as_ref().map(|queues| queues.children(name));
-            children.into_iter().flatten().for_each(|child| self.serve(&child, now));
-        }
-    }
-
-    fn put_one(&mut self, name: &Name, item: &NewItem, now: Ms) -> Answer {
-        self.commands.sets += 1;
-        let Some(queues) = &mut self.queues else { return Answer::Close(b"") };
-        match queues.put(name, item, now) {
-            Put::Stored => Answer::Stored(name.clone()),
-            Put::Full => NOT_STORED,
-            Put::TooLarge => Answer::text(TOO_LARGE),
-            Put::TooManyQueues => TOO_MANY,
-            Put::Failed(error) => Answer::failed(&error),
         }
     }
 

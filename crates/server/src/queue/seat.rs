@@ -27,9 +27,11 @@ pub(super) enum Message {
     Rules(Rules),
     /// The device has what was written before the last order, and files are removed.
     Synced(Result<(), Undone>),
+    /// Write everything: an upgrade is about to begin.
+    Write(Sender<io::Result<()>>),
     /// Close the queues, for another process.
     Release(Sender<io::Result<()>>),
-    /// Open them again.
+    /// That has ended: go on with them.
     TakeBack,
     /// Write everything, and end.
     End,

@@ -109,6 +109,10 @@ impl Server {
         }
         self.send_sockets(&other.link, manager).map_err(|error| format!("no sockets: {error}"))?;
         other.expect("ready", until)?;
+        if let Some(shared) = &self.faces.queue {
+            // Their clients are disconnected for an upgrade that can be.
+            shared.write()?;
+        }
         let (parcels, of_other) = channel();
         let given = self.give(&mut other, parcels);
         match given {
