@@ -59,6 +59,13 @@ pub enum MountError {
         /// The mount point.
         target: PathBuf,
     },
+    /// The source is a mirror: two of them in a circle would wait for each other, and nothing could
+    /// end them.
+    #[error(
+        "{} is a mirror of Larder's itself, and two of them could wait for each other. Mount the \
+         source of that mirror", .0.display()
+    )]
+    Mirror(PathBuf),
     /// The system did not mount.
     #[error("cannot mount at {}: {error}{}", target.display(), hint(error))]
     System {
@@ -97,6 +104,9 @@ pub fn mount_directory(
     let target = directory(target)?;
     if is_within(&source, &target)? || is_within(&target, &source)? {
         return Err(MountError::Nested { source_path: source, target });
+    }
+    if session::is_mirror(&source) {
+        return Err(MountError::Mirror(source));
     }
     let ended = Arc::default();
     let opened = mirror::Mirror::open(&source, &options.mirror, Arc::clone(&ended));

@@ -10,7 +10,7 @@ use std::{
 use fuser::{BackgroundSession, Config, Filesystem, MountOption, Notifier, Session, SessionACL};
 use nix::mount::{MntFlags, umount2};
 use parking_lot::{Condvar, Mutex};
-use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, major, makedev, minor, statx};
 
 use crate::MountOptions;
 
@@ -131,6 +131,16 @@ pub(crate) fn clear_dead(target: &Path) {
     if dead && is_ours(target) {
         let _not_allowed = umount2(target, MntFlags::MNT_DETACH);
     }
+}
+
+/// Whether a directory is on a mirror of this program's, by the table of mounts.
+pub(crate) fn is_mirror(directory: &Path) -> bool {
+    let Some(device) = device_of(directory) else { return false };
+    let device = format!("{}:{}", major(device), minor(device));
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    table.lines().filter(|line| line.split(' ').nth(2) == Some(&device)).any(|line| {
+        line.split_once(" - fuse.larder ").is_some_and(|(_, name)| !name.contains("://"))
+    })
 }
 
 /// Whether the mount at a path is one of this program's, by the table of mounts.

@@ -87,7 +87,9 @@ pub(crate) fn run(args: &MountArgs) -> ExitCode {
         Err(error) => {
             eprintln!("larder mount: {error}");
             ExitCode::from(match error {
-                MountError::Option(_) | MountError::Nested { .. } => exit::USAGE,
+                MountError::Option(_) | MountError::Nested { .. } | MountError::Mirror(_) => {
+                    exit::USAGE
+                }
                 _ => exit::NOTHING,
             })
         }

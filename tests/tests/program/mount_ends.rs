@@ -54,6 +54,18 @@ fn mounts_that_would_wait_for_themselves_are_refused() {
 }
 
 #[test]
+fn a_mirror_of_a_mirror_is_refused_for_it_may_end_in_a_circle() {
+    let source = source();
+    let mirror = of(&source);
+    let (from, to) = (mirror.path(), source.file("below"));
+    let (status, _, said) = run(&["mount", &from.to_string_lossy(), &to.to_string_lossy()]);
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("Mount the source"), "{said}");
+    assert!(!is_mounted(&to));
+    assert_eq!(fs::read_to_string(from.join("file")).unwrap(), "content");
+}
+
+#[test]
 fn wrong_words_are_refused() {
     let source = source();
     let target = Scratch::new("target");
