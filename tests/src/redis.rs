@@ -5,7 +5,7 @@ use crate::started::Started;
 use crate::wait::{PATIENCE, wait_until};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -108,6 +108,12 @@ impl Deref for Redis {
 
     fn deref(&self) -> &Started {
         &self.0
+    }
+}
+
+impl DerefMut for Redis {
+    fn deref_mut(&mut self) -> &mut Started {
+        &mut self.0
     }
 }
 

@@ -12,19 +12,20 @@ pub type Ms = u64;
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
-    wall: Ms,
+    /// Wall time of the start, in microseconds.
+    wall: u64,
 }
 
 impl Clock {
     /// Starts the clock at the present wall time.
     pub fn start() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as Ms);
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64);
         Self { started: Instant::now(), wall }
     }
 
     /// Milliseconds since the UNIX epoch.
     pub fn now(&self) -> Ms {
-        self.wall + self.started.elapsed().as_millis() as Ms
+        self.at(self.micros())
     }
 
     /// Milliseconds since the start of the machine. It includes sleep, which [`Clock::now`] does
@@ -41,12 +42,12 @@ impl Clock {
 
     /// The wall time, in milliseconds, of a moment given by [`Clock::micros`].
     pub fn at(&self, micros: u64) -> Ms {
-        self.wall + micros / 1000
+        (self.wall + micros) / 1000
     }
 
     /// The same, in microseconds since the UNIX epoch.
     pub fn wall_micros(&self, micros: u64) -> u64 {
-        self.wall * 1000 + micros
+        self.wall + micros
     }
 }
 

@@ -7,6 +7,7 @@ mod blocking;
 mod clients;
 mod collection_steps;
 mod collections;
+mod compat;
 mod connections;
 mod databases;
 mod differential;

@@ -37,3 +37,13 @@ fn bullmq() {
     command.arg(program).args(["127.0.0.1", &larder.port().to_string()]);
     ends_well(&client(&mut command));
 }
+
+/// Its jobs are given back by a process that is asked to stop.
+#[test]
+fn sidekiq() {
+    let larder = Redis::larder(&["--maxmemory-policy", "noeviction"]);
+    let program = source_root().join("tests/clients/sidekiq/sidekiq_all.rb");
+    let mut command = Command::new("/usr/bin/ruby");
+    command.arg(program).args(["127.0.0.1", &larder.port().to_string()]);
+    ends_well(&client(&mut command));
+}

@@ -23,14 +23,17 @@ pub(crate) const LONG_SCRIPT: u32 = 1 << 6;
 /// Users, or the places of databases, have changed since the start: connections look at theirs.
 pub(crate) const CHANGES: u32 = 1 << 7;
 
+/// A client waits in XREADGROUP: it is told if its stream is deleted.
+pub(crate) const READERS: u32 = 1 << 8;
+
 /// Returns whether any flag of `who` is set.
 #[inline]
 pub(crate) fn any(shared: &Shared, who: u32) -> bool {
     shared.attention.load(Relaxed) & who != 0
 }
 
-/// Sets or clears a flag. The store starts to report expired and evicted entries when TRACKING or
-/// EVENTS is first set. It never stops, because the other face may need the reports.
+/// Sets or clears a flag. The store starts to report expired and evicted entries when TRACKING,
+/// EVENTS or READERS is first set. It never stops, because the other face may need the reports.
 pub(crate) fn set(shared: &Shared, who: u32, listens: bool) {
     let before = if listens {
         shared.attention.fetch_or(who, std::sync::atomic::Ordering::SeqCst)
@@ -38,7 +41,7 @@ pub(crate) fn set(shared: &Shared, who: u32, listens: bool) {
         shared.attention.fetch_and(!who, std::sync::atomic::Ordering::SeqCst)
     };
     let after = if listens { before | who } else { before & !who };
-    if after & (TRACKING | EVENTS) != 0 {
+    if after & (TRACKING | EVENTS | READERS) != 0 {
         shared.store.observing(true);
     }
 }

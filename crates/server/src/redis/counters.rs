@@ -99,6 +99,12 @@ larder_metrics::counters! {
     }
 }
 
+/// The bucket of a time in microseconds.
+pub(crate) fn class(micros: u64) -> usize {
+    let class = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
+    class.min(BUCKETS - 1)
+}
+
 impl Counters {
     /// Counts an error by its code, the first word of `text`.
     pub(crate) fn error(&self, text: &[u8]) {
@@ -116,11 +122,15 @@ impl Counters {
 
     /// Adds a command's time, weighted as `weight` calls.
     pub(crate) fn latency(&self, command: &Command, micros: u64, weight: u64) {
-        let class = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
         let mut latencies = self.latencies.0.lock();
         let histogram =
             latencies.entry(command.id as u16).or_insert_with(|| Box::new([0; BUCKETS]));
-        histogram[class.min(BUCKETS - 1)] += weight;
+        histogram[class(micros)] += weight;
+    }
+
+    /// Begins the histograms anew.
+    pub(crate) fn forget_latencies(&self) {
+        self.latencies.0.lock().clear();
     }
 
     /// Adds this worker's errors by code.

@@ -60,7 +60,8 @@ pub(crate) enum Class {
 const ANSWER: u64 = 4;
 
 /// Observers of all writes.
-const OF_WRITES: u32 = attention::TRACKING | attention::EVENTS | attention::WATCHES;
+const OF_WRITES: u32 =
+    attention::TRACKING | attention::EVENTS | attention::WATCHES | attention::READERS;
 
 impl<'a> Ctx<'a> {
     pub(crate) fn new(face: &'a Face, conn: &'a mut Conn, now: Ms, out: &'a mut Out) -> Ctx<'a> {
@@ -181,6 +182,10 @@ impl Ctx<'_> {
         let start = self.face.clock.micros();
         if attention::any(self.shared, attention::WATCHES) {
             self.shared.watched.wrote(self.shared.namespace(db), key);
+        }
+        if attention::any(self.shared, attention::READERS) {
+            // It may have been deleted or replaced.
+            self.face.signal(self.shared.namespace(db), key);
         }
         self.invalidated(key);
         if attention::any(self.shared, attention::EVENTS) {

@@ -15,7 +15,7 @@ use super::{
     data, extra,
     locks::{Locks, Requester, StripeGuard, StripeGuards, WantedStripes},
     monitor, multi, pause, script,
-    shared::Face,
+    shared::{Face, Shared},
     state::{Conn, gate},
     waiting,
 };
@@ -100,10 +100,19 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
             return true;
         }
     }
-    if attention::any(&face.shared, attention::PAUSE)
-        && pause::holds(&face.shared, conn, found.command, now)
-    {
-        return false;
+    if attention::any(&face.shared, attention::PAUSE | attention::LONG_SCRIPT) {
+        if is_busy(face, conn, found.command) {
+            conn.ticket = 0;
+            refuse(face, conn, Some(found.command), script::busy(&face.shared), out);
+            return true;
+        }
+        if pause::holds(&face.shared, conn, found.command, now) {
+            pause::held(&face.shared, conn);
+            return false;
+        }
+    }
+    if conn.gates & gate::PAUSED != 0 {
+        pause::goes_on(conn);
     }
     if conn.gates & gate::MULTI != 0 && queues(found.command.id) {
         multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
@@ -153,6 +162,16 @@ const HELD_UP: u32 = gate::STRANGER
     | gate::MONITOR
     | gate::BLOCKED
     | gate::RESTRICTED;
+
+/// Returns whether a script that runs for long keeps this command from being run: the commands of a
+/// transaction, and PING, by which others look whether the server answers. Others are refused when
+/// they would wait for it.
+#[cold]
+fn is_busy(face: &Face, conn: &Conn, command: &Command) -> bool {
+    attention::any(&face.shared, attention::LONG_SCRIPT)
+        && (conn.gates & gate::MULTI != 0 || command.id == Id::Ping)
+        && !command.has(flag::ALLOW_BUSY)
+}
 
 /// Returns whether a transaction queues this command.
 fn queues(id: Id) -> bool {
@@ -434,12 +453,24 @@ pub(crate) fn call(
         face.turn_time.took(micros);
         counter.micros.add(micros * u64::from(weight));
         if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
-            shared.slowlog.note(&shared.config, conn, args, now, micros);
+            slow(shared, conn, args, (now, micros));
         }
         face.counters.latency(command, micros, u64::from(weight));
     }
     if attention::any(shared, attention::MONITOR) {
         monitor::feed(face, conn, command, args);
+    }
+}
+
+/// Notes a slow command. One that waits is noted when it is served.
+#[cold]
+fn slow(shared: &Shared, conn: &Conn, args: &Args<'_>, (now, micros): (Ms, u64)) {
+    let Some(entry) = shared.slowlog.entry(&shared.config, conn, args, (now, micros)) else {
+        return;
+    };
+    match &conn.blocked {
+        Some(blocked) => blocked.was_slow(entry),
+        None => shared.slowlog.note(&shared.config, entry),
     }
 }
 

@@ -1,7 +1,10 @@
 //! CLIENT PAUSE and UNPAUSE: commands wait until a time. Their bytes stay in the receive buffer,
 //! and the workers serve other clients.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
 
 use larder_proto::resp::{
     Args, number,
@@ -11,7 +14,12 @@ use parking_lot::Mutex;
 
 use crate::clock::Ms;
 
-use super::{attention, ctx::Ctx, shared::Shared, state::Conn};
+use super::{
+    attention,
+    ctx::Ctx,
+    shared::Shared,
+    state::{Conn, gate},
+};
 
 /// Interval at which a waiting command is tried again, and so its longest delay.
 pub(crate) const LOOK: Ms = 10;
@@ -24,6 +32,33 @@ pub(crate) struct Pause {
     all: AtomicBool,
     /// Lock for changes.
     turn: Mutex<()>,
+    /// Clients whose commands wait.
+    held: Arc<AtomicUsize>,
+}
+
+/// A client whose command waits. Dropping it ends that.
+pub(crate) struct Paused(Arc<AtomicUsize>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The command waits.
+pub(crate) fn held(shared: &Shared, conn: &mut Conn) {
+    if conn.paused.is_none() {
+        shared.pause.held.fetch_add(1, Relaxed);
+        conn.paused = Some(Paused(shared.pause.held.clone()));
+        conn.set_gate(gate::PAUSED, true);
+    }
+}
+
+/// The command waits no longer.
+#[cold]
+pub(crate) fn goes_on(conn: &mut Conn) {
+    conn.paused = None;
+    conn.set_gate(gate::PAUSED, false);
 }
 
 impl Pause {
@@ -34,6 +69,11 @@ impl Pause {
         self.until.fetch_max(until, Relaxed);
         self.all.store(all || goes_on && self.all.load(Relaxed), Relaxed);
         attention::set(shared, attention::PAUSE, true);
+    }
+
+    /// Number of clients whose commands wait.
+    pub(crate) fn count(&self) -> usize {
+        self.held.load(Relaxed)
     }
 
     /// Ends the pause: `at_once`, or if its time has come.

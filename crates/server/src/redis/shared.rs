@@ -207,6 +207,11 @@ impl Shared {
         }
     }
 
+    /// The process ends.
+    pub(crate) fn stopping(&self) {
+        self.scripts.stop();
+    }
+
     /// Users or databases have changed: connections look at theirs before their next command.
     pub(super) fn look_again(&self) {
         self.changes.fetch_add(1, AcqRel);
@@ -241,6 +246,9 @@ impl Shared {
     /// Reports an entry that no command has removed.
     pub(crate) fn removed(&self, ns: Namespace, key: &[u8], class: Class, event: &'static str) {
         let Some(db) = self.database(ns) else { return };
+        if attention::any(self, attention::READERS) {
+            self.waiting.removed(db, key);
+        }
         if attention::any(self, attention::TRACKING)
             && let Some(untold) = self.tracking.invalidate(key, None)
         {
@@ -369,6 +377,6 @@ impl Face {
 impl Shared {
     /// Microseconds since the epoch.
     pub(crate) fn wall_micros(&self) -> u64 {
-        self.clock.at(0) * 1000 + self.clock.micros()
+        self.clock.wall_micros(self.clock.micros())
     }
 }

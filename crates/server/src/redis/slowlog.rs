@@ -37,22 +37,30 @@ pub(crate) struct Slowlog {
 }
 
 impl Slowlog {
-    /// Adds a command; drops the oldest if there are more than `most`.
-    pub(crate) fn note(&self, config: &Config, conn: &Conn, args: &Args<'_>, at: Ms, micros: u64) {
-        let most = config.slowlog_len.load(Relaxed) as usize;
-        if most == 0 {
-            return;
-        }
-        let slow = Slow {
-            id: self.next.fetch_add(1, Relaxed),
+    /// The entry of a command, not added yet. None: the log keeps nothing.
+    pub(crate) fn entry(
+        &self,
+        config: &Config,
+        conn: &Conn,
+        args: &Args<'_>,
+        (at, micros): (Ms, u64),
+    ) -> Option<Slow> {
+        let keeps = config.slowlog_len.load(Relaxed) > 0;
+        keeps.then(|| Slow {
+            id: 0,
             at,
             micros,
             args: shortened(args),
             address: address(&conn.known.client),
             name: conn.known.text.lock().name.clone(),
-        };
+        })
+    }
+
+    /// Adds an entry; drops the oldest if there are too many.
+    pub(crate) fn note(&self, config: &Config, entry: Slow) {
+        let most = config.slowlog_len.load(Relaxed) as usize;
         let mut ring = self.ring.lock();
-        ring.push_front(slow);
+        ring.push_front(Slow { id: self.next.fetch_add(1, Relaxed), ..entry });
         ring.truncate(most);
     }
 

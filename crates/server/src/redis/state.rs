@@ -45,6 +45,8 @@ pub(crate) mod gate {
     pub(crate) const BLOCKED: u32 = 1 << 7;
     /// The user may not do everything.
     pub(crate) const RESTRICTED: u32 = 1 << 8;
+    /// The command waits for the end of a pause.
+    pub(crate) const PAUSED: u32 = 1 << 9;
 }
 
 /// Bytes of a list entry beside its name.
@@ -134,6 +136,8 @@ pub(crate) struct Conn {
     pub(crate) ticket: u64,
     /// The current command waits for items of its keys.
     pub(crate) blocked: Option<Box<Blocked>>,
+    /// Counts it among those who wait for the end of a pause.
+    pub(crate) paused: Option<pause::Paused>,
     pub(crate) tracks: OnDemand<Tracks>,
     pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
@@ -168,6 +172,7 @@ impl Conn {
             exec_stripes: None,
             ticket: 0,
             blocked: None,
+            paused: None,
             tracks: OnDemand::default(),
             subscriptions: OnDemand::default(),
             last: Last::default(),

@@ -12,6 +12,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -30,6 +31,7 @@ use super::{
     known::flag,
     locks::KeptStripes,
     shared::{Face, Shared},
+    slowlog::Slow,
     state::{Conn, ENTRY, gate},
 };
 use crate::{
@@ -67,6 +69,8 @@ pub(super) struct Waiter {
     version: Version,
     pub(super) wish: Wish,
     state: Mutex<State>,
+    /// Its entry of the slow log, if it took long until it waited.
+    slow: Mutex<Option<Slow>>,
 }
 
 /// The clients that wait for a key.
@@ -80,6 +84,8 @@ pub(crate) struct Waiting {
     queues: Mutex<Queues>,
     clients: Mutex<HashMap<u64, Arc<Waiter>>>,
     count: AtomicUsize,
+    /// Those of them that read for a group of a stream.
+    readers: AtomicUsize,
 }
 
 /// A connection whose command waits.
@@ -106,6 +112,10 @@ impl Waiting {
         }
         self.count.fetch_add(1, Relaxed);
         attention::set(shared, attention::WAITING, true);
+        if blocked.wish().needs_key() {
+            self.readers.fetch_add(1, Relaxed);
+            attention::set(shared, attention::READERS, true);
+        }
         drop(queues);
         self.clients.lock().insert(blocked.waiter.client.id, blocked.waiter.clone());
     }
@@ -123,6 +133,9 @@ impl Waiting {
         }
         if self.count.fetch_sub(1, Relaxed) == 1 {
             attention::set(shared, attention::WAITING, false);
+        }
+        if blocked.wish().needs_key() && self.readers.fetch_sub(1, Relaxed) == 1 {
+            attention::set(shared, attention::READERS, false);
         }
         drop(queues);
         self.clients.lock().remove(&blocked.waiter.client.id);
@@ -152,6 +165,22 @@ impl Waiting {
     pub(crate) fn call_all(&self, databases: [u8; 2]) {
         let clients = self.clients.lock();
         for waiter in clients.values().filter(|waiter| databases.contains(&waiter.db)) {
+            waiter.call();
+        }
+    }
+
+    /// The keys of some databases that clients wait for who need them.
+    fn needed(&self, databases: &Range<u8>) -> Vec<(u8, Box<[u8]>)> {
+        let queues = self.queues.lock();
+        let needed = queues.iter().filter(|((db, _), queue)| {
+            databases.contains(db) && queue.iter().any(|waiter| waiter.wish.needs_key())
+        });
+        needed.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// No command has removed a key: the commands of those who need it run again.
+    pub(crate) fn removed(&self, db: u8, key: &[u8]) {
+        for waiter in self.of(db, key).iter().filter(|waiter| waiter.wish.needs_key()) {
             waiter.call();
         }
     }
@@ -186,6 +215,15 @@ impl Waiter {
         true
     }
 
+    /// Adds its entry to the slow log, if it was served.
+    fn log(&self, shared: &Shared) {
+        if matches!(*self.state.lock(), State::Served(_))
+            && let Some(entry) = self.slow.lock().take()
+        {
+            shared.slowlog.note(&shared.config, entry);
+        }
+    }
+
     /// Has the client's command run again. False: it waits no more.
     pub(crate) fn call(&self) -> bool {
         let mut state = self.state.lock();
@@ -203,6 +241,11 @@ impl Waiter {
 }
 
 impl Blocked {
+    /// Notes its entry of the slow log.
+    pub(super) fn was_slow(&self, entry: Slow) {
+        *self.waiter.slow.lock() = Some(entry);
+    }
+
     /// Whether its command is to run again.
     pub(super) fn is_called(&self) -> bool {
         self.waiter.is_called()
@@ -220,7 +263,16 @@ impl Face {
         }
     }
 
-    /// The same, to be served before others.
+    /// Databases were emptied: clients may need keys of theirs.
+    pub(crate) fn signal_flushed(&self, databases: &Range<u8>) {
+        if attention::any(&self.shared, attention::READERS) {
+            for (db, key) in self.shared.waiting.needed(databases) {
+                self.ready.borrow_mut().push_back((self.shared.namespace(db), key));
+            }
+        }
+    }
+
+    /// As [`Face::signal`], to be served before others.
     fn signal_first(&self, ns: Namespace, key: &[u8]) {
         if attention::any(&self.shared, attention::WAITING)
             && self.shared.waiting.waits(&self.shared, ns, key)
@@ -286,6 +338,7 @@ impl Serving {
                 if waiter.is_called() || !serve_one(ctx, shared, key, &waiter, &mut held) {
                     self.waiters.clear();
                 }
+                waiter.log(shared);
             }
             if ctx.is_over() {
                 self.kept.extend(held.drain(..).map(|guard| guard.keep(&ctx.face.shared)));
@@ -334,7 +387,8 @@ impl Ctx<'_> {
         }
         let client = self.conn.known.client.clone();
         let (version, state) = (self.version, Mutex::new(State::Waiting));
-        let waiter = Arc::new(Waiter { client, db: self.db, version, wish, state });
+        let slow = Mutex::default();
+        let waiter = Arc::new(Waiter { client, db: self.db, version, wish, state, slow });
         let blocked = Blocked { waiter, keys, deadline, held };
         self.shared.waiting.enter(self.shared, &blocked);
         self.conn.blocked = Some(Box::new(blocked));

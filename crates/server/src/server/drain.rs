@@ -28,6 +28,9 @@ impl Server {
         self.kept.clear();
         let clock = self.worker_shared.clock;
         let (began, patience) = (clock.now(), self.settings.http.limits.drain);
+        if let Some(redis) = &self.faces.redis {
+            redis.stopping();
+        }
         let left = self.drain_pages(patience);
         if !self.handed_over {
             remove_files(&self.addresses, &self.inherited);

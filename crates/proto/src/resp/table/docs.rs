@@ -52,7 +52,10 @@ pub fn describe(reply: &mut Reply<'_>, command: &Command) {
             }
         }
     }
-    reply.set(command.subcommands.len());
+    match command.subcommands.len() {
+        0 => reply.set(0),
+        len => reply.array(len),
+    }
     command.subcommands.iter().for_each(|command| describe(reply, command));
 }
 

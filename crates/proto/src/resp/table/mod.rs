@@ -259,6 +259,11 @@ impl Command {
 }
 
 impl KeySpec {
+    /// Whether a call names as many keys as it says (Redis: `genericGetKeys`).
+    pub fn is_valid(&self, args: &Args<'_>) -> bool {
+        (self.last, self.step) != (ELSEWHERE, 0) || !self.places(args).is_empty()
+    }
+
     /// The places of these keys in a call.
     pub fn places(&self, args: &Args<'_>) -> Vec<usize> {
         let begin = self.begin.max(0) as usize;

@@ -115,7 +115,10 @@ fn refuse(ctx: &mut Ctx<'_>, param: &Param, reason: &str) {
 
 pub(crate) fn reset_statistics(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.shared.baseline.reset(figures(ctx.shared));
-    ctx.shared.counters.iter().for_each(|worker| worker.hot.forget());
+    ctx.shared.counters.iter().for_each(|worker| {
+        worker.hot.forget();
+        worker.forget_latencies();
+    });
     ctx.reply().ok();
 }
 

@@ -3,7 +3,7 @@
 
 use larder_proto::resp::{
     Args,
-    table::{self, Command},
+    table::{self, Command, flag},
 };
 
 use crate::redis::{counters::Counters, ctx::Ctx, dispatch::text, shared::Shared};
@@ -50,6 +50,17 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// All commands and subcommands with a handler.
 pub(crate) fn commands() -> impl Iterator<Item = &'static Command> {
     table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
+/// Number of writes since the start. Nothing is ever saved.
+pub(crate) fn changes(shared: &Shared) -> u64 {
+    let writes = commands().filter(|command| command.has(flag::WRITE));
+    writes
+        .map(|command| {
+            let [calls, _, _, failed] = raw_per_command(shared, command);
+            calls.saturating_sub(failed)
+        })
+        .sum()
 }
 
 /// A counter's sum over the workers since the last reset.

@@ -67,7 +67,7 @@ pub(crate) fn clients(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "maxclients:{}", ctx.shared.limits().connections);
     line!(out, "client_recent_max_input_buffer:0");
     line!(out, "client_recent_max_output_buffer:0");
-    line!(out, "blocked_clients:{}", ctx.shared.waiting.count());
+    line!(out, "blocked_clients:{}", ctx.shared.waiting.count() + ctx.shared.pause.count());
     line!(out, "tracking_clients:{tracking}");
     line!(out, "clients_in_timeout_table:0");
 }
@@ -179,10 +179,8 @@ pub(crate) fn persistence(out: &mut String, ctx: &Ctx<'_>) {
         ],
     );
     line!(out, "current_fork_perc:0.00");
-    zero(
-        out,
-        &["current_save_keys_processed", "current_save_keys_total", "rdb_changes_since_last_save"],
-    );
+    zero(out, &["current_save_keys_processed", "current_save_keys_total"]);
+    line!(out, "rdb_changes_since_last_save:{}", info::changes(ctx.shared));
     line!(out, "rdb_bgsave_in_progress:0");
     line!(out, "rdb_last_save_time:{}", ctx.shared.started / 1000);
     line!(out, "rdb_last_bgsave_status:ok");

@@ -1,6 +1,7 @@
 //! The configuration that CONFIG shows and changes. [`params`] is the table of names; this module
-//! holds the values.
+//! holds the values, [`kept`] those without effect.
 
+mod kept;
 pub(crate) mod params;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -36,9 +37,19 @@ pub(crate) struct Config {
     /// listpack.
     pub(crate) listpack_entries: AtomicU64,
     pub(crate) listpack_value: AtomicU64,
+    /// The same of sorted sets: `zset-max-listpack-entries` and `-value`.
+    pub(crate) scored_entries: AtomicU64,
+    pub(crate) scored_value: AtomicU64,
+    /// `set-max-intset-entries`: the same of sets of integers.
+    pub(crate) intset_entries: AtomicU64,
+    /// `stream-node-max-entries`: entries that an approximate trim takes as one node; 0: no limit.
+    pub(crate) run_entries: AtomicU64,
+    /// `busy-reply-threshold` in milliseconds: a script that takes longer is told of by BUSY.
+    pub(crate) script_time: AtomicU64,
     pub(crate) latency_tracking: AtomicBool,
     /// `acllog-max-len`.
     pub(crate) acl_log_len: AtomicU64,
+    pub(crate) kept: kept::Kept,
 }
 
 impl Config {
@@ -58,8 +69,14 @@ impl Config {
             subscriber_buffer: AtomicU64::new(settings.subscriber_buffer as u64),
             listpack_entries: AtomicU64::new(512),
             listpack_value: AtomicU64::new(64),
+            scored_entries: AtomicU64::new(128),
+            scored_value: AtomicU64::new(64),
+            intset_entries: AtomicU64::new(512),
+            run_entries: AtomicU64::new(100),
+            script_time: AtomicU64::new(5000),
             latency_tracking: AtomicBool::new(true),
             acl_log_len: AtomicU64::new(128),
+            kept: kept::Kept::default(),
         }
     }
 

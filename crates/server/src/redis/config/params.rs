@@ -9,7 +9,10 @@ use crate::{
     settings::{Listen, Secret},
 };
 
-use super::Config;
+use super::{
+    Config,
+    kept::{Check, INT, LONG},
+};
 
 /// A parameter.
 pub(crate) struct Param {
@@ -22,6 +25,10 @@ pub(crate) struct Param {
 enum Kind {
     /// A constant.
     Fixed(&'static str),
+    /// A constant that Redis protects.
+    Protected(&'static str),
+    /// Accepted and shown, without effect: the default, and the check of a value.
+    Kept(&'static str, Check),
     /// Readable, cannot change at run time.
     ReadOnly(fn(&Shared) -> String),
     /// A number within bounds (both inclusive).
@@ -35,6 +42,7 @@ enum Kind {
 
 /// Reasons for refusing a value, in Redis's words.
 const IMMUTABLE: &str = "can't set immutable config";
+const PROTECTED: &str = "can't set protected config";
 
 const fn param(name: &'static str, kind: Kind) -> Param {
     Param { name, alias: None, kind }
@@ -44,6 +52,10 @@ const fn fixed(name: &'static str, value: &'static str) -> Param {
     param(name, Kind::Fixed(value))
 }
 
+const fn kept(name: &'static str, value: &'static str, check: Check) -> Param {
+    param(name, Kind::Kept(value, check))
+}
+
 const fn aliased(name: &'static str, alias: &'static str, kind: Kind) -> Param {
     Param { name, alias: Some(alias), kind }
 }
@@ -51,11 +63,11 @@ const fn aliased(name: &'static str, alias: &'static str, kind: Kind) -> Param {
 pub(crate) static PARAMS: &[Param] = &[
     param("maxmemory", Kind::ReadOnly(|shared| shared.store.totals().budget.to_string())),
     param("maxmemory-policy", Kind::ReadOnly(|shared| policy(shared).to_owned())),
-    fixed("maxmemory-samples", "5"),
+    kept("maxmemory-samples", "5", Check::Number(1, INT)),
     param("maxclients", Kind::Number(|config| &config.connections, 1, u32::MAX as u64)),
     param("timeout", Kind::Number(|config| &config.timeout, 0, i32::MAX as u64)),
     param("tcp-backlog", Kind::ReadOnly(|shared| shared.settings.backlog.to_string())),
-    fixed("tcp-keepalive", "300"),
+    kept("tcp-keepalive", "300", Check::Number(0, INT)),
     param("port", Kind::ReadOnly(|shared| port(shared).to_string())),
     param("bind", Kind::ReadOnly(bind)),
     param("unixsocket", Kind::ReadOnly(unix_socket)),
@@ -77,8 +89,8 @@ pub(crate) static PARAMS: &[Param] = &[
         Kind::Number(|config| &config.tracking_keys, 0, u32::MAX as u64),
     ),
     param("latency-tracking", Kind::YesNo(|config| &config.latency_tracking)),
-    fixed("latency-tracking-info-percentiles", "50 99 99.9"),
-    fixed("latency-monitor-threshold", "0"),
+    kept("latency-tracking-info-percentiles", "50 99 99.9", Check::Percentiles),
+    kept("latency-monitor-threshold", "0", Check::Number(0, LONG)),
     aliased(
         "hash-max-listpack-entries",
         "hash-max-ziplist-entries",
@@ -87,56 +99,73 @@ pub(crate) static PARAMS: &[Param] = &[
     aliased(
         "hash-max-listpack-value",
         "hash-max-ziplist-value",
-        Kind::Number(|config| &config.listpack_value, 0, i64::MAX as u64),
+        Kind::Bytes(|config| &config.listpack_value, 0, i64::MAX as u64),
     ),
-    aliased("list-max-listpack-size", "list-max-ziplist-size", Kind::Fixed("-2")),
-    fixed("set-max-intset-entries", "512"),
-    aliased("zset-max-listpack-entries", "zset-max-ziplist-entries", Kind::Fixed("128")),
-    aliased("zset-max-listpack-value", "zset-max-ziplist-value", Kind::Fixed("64")),
-    fixed("stream-node-max-bytes", "4096"),
-    fixed("stream-node-max-entries", "100"),
-    fixed("hll-sparse-max-bytes", "3000"),
-    fixed("save", ""),
+    aliased(
+        "list-max-listpack-size",
+        "list-max-ziplist-size",
+        Kind::Kept("-2", Check::Number(i32::MIN as i64, INT)),
+    ),
+    kept("list-compress-depth", "0", Check::Number(0, INT)),
+    param("set-max-intset-entries", Kind::Number(|config| &config.intset_entries, 0, LONG as u64)),
+    aliased(
+        "zset-max-listpack-entries",
+        "zset-max-ziplist-entries",
+        Kind::Number(|config| &config.scored_entries, 0, LONG as u64),
+    ),
+    aliased(
+        "zset-max-listpack-value",
+        "zset-max-ziplist-value",
+        Kind::Bytes(|config| &config.scored_value, 0, LONG as u64),
+    ),
+    kept("stream-node-max-bytes", "4096", Check::Bytes(0)),
+    param("stream-node-max-entries", Kind::Number(|config| &config.run_entries, 0, LONG as u64)),
+    kept("hll-sparse-max-bytes", "3000", Check::Bytes(0)),
+    kept("save", "", Check::Save),
     fixed("appendonly", "no"),
-    fixed("appendfsync", "everysec"),
+    kept("appendfsync", "everysec", Check::OneOf(&["everysec", "always", "no"])),
     fixed("appendfilename", "appendonly.aof"),
-    fixed("dbfilename", "dump.rdb"),
-    fixed("dir", "/"),
-    fixed("rdbcompression", "yes"),
+    param("dbfilename", Kind::Protected("dump.rdb")),
+    param("dir", Kind::Protected("/")),
+    kept("rdbcompression", "yes", Check::YesNo),
     fixed("rdbchecksum", "yes"),
-    fixed("stop-writes-on-bgsave-error", "yes"),
-    fixed("no-appendfsync-on-rewrite", "no"),
-    fixed("auto-aof-rewrite-percentage", "100"),
-    fixed("auto-aof-rewrite-min-size", "67108864"),
+    kept("stop-writes-on-bgsave-error", "yes", Check::YesNo),
+    kept("no-appendfsync-on-rewrite", "no", Check::YesNo),
+    kept("auto-aof-rewrite-percentage", "100", Check::Number(0, INT)),
+    kept("auto-aof-rewrite-min-size", "67108864", Check::Bytes(0)),
     fixed("daemonize", "no"),
     fixed("supervised", "no"),
     fixed("pidfile", ""),
     fixed("logfile", ""),
-    fixed("loglevel", "notice"),
+    kept("loglevel", "notice", Check::OneOf(&["debug", "verbose", "notice", "warning", "nothing"])),
     fixed("syslog-enabled", "no"),
-    fixed("hz", "10"),
-    fixed("dynamic-hz", "yes"),
+    kept("hz", "10", Check::Number(0, INT)),
+    kept("dynamic-hz", "yes", Check::YesNo),
     param("io-threads", Kind::ReadOnly(|shared| shared.workers.to_string())),
     fixed("io-threads-do-reads", "yes"),
-    fixed("activerehashing", "yes"),
+    kept("activerehashing", "yes", Check::YesNo),
     fixed("activedefrag", "no"),
-    fixed("active-expire-effort", "1"),
-    fixed("lazyfree-lazy-eviction", "yes"),
-    fixed("lazyfree-lazy-expire", "yes"),
-    fixed("lazyfree-lazy-server-del", "yes"),
-    fixed("lazyfree-lazy-user-del", "yes"),
-    fixed("lazyfree-lazy-user-flush", "yes"),
-    fixed("lfu-log-factor", "10"),
-    fixed("lfu-decay-time", "1"),
-    aliased("lua-time-limit", "busy-reply-threshold", Kind::Fixed("5000")),
+    kept("active-expire-effort", "1", Check::Number(1, 10)),
+    kept("lazyfree-lazy-eviction", "yes", Check::YesNo),
+    kept("lazyfree-lazy-expire", "yes", Check::YesNo),
+    kept("lazyfree-lazy-server-del", "yes", Check::YesNo),
+    kept("lazyfree-lazy-user-del", "yes", Check::YesNo),
+    kept("lazyfree-lazy-user-flush", "yes", Check::YesNo),
+    kept("lfu-log-factor", "10", Check::Number(0, INT)),
+    kept("lfu-decay-time", "1", Check::Number(0, INT)),
+    aliased(
+        "busy-reply-threshold",
+        "lua-time-limit",
+        Kind::Number(|config| &config.script_time, 0, LONG as u64),
+    ),
     fixed("cluster-enabled", "no"),
     aliased("replicaof", "slaveof", Kind::Fixed("")),
     aliased("replica-read-only", "slave-read-only", Kind::Fixed("yes")),
     aliased("replica-serve-stale-data", "slave-serve-stale-data", Kind::Fixed("yes")),
-    aliased("replica-priority", "slave-priority", Kind::Fixed("100")),
+    aliased("replica-priority", "slave-priority", Kind::Kept("100", Check::Number(0, INT))),
     aliased("min-replicas-to-write", "min-slaves-to-write", Kind::Fixed("0")),
-    fixed("repl-timeout", "60"),
-    fixed("repl-backlog-size", "1048576"),
+    kept("repl-timeout", "60", Check::Number(1, INT)),
+    kept("repl-backlog-size", "1048576", Check::Bytes(1)),
     param("aclfile", Kind::ReadOnly(acl_file)),
     param("acllog-max-len", Kind::Number(|config| &config.acl_log_len, 0, ACL_LOG_MOST)),
     fixed("acl-pubsub-default", "resetchannels"),
@@ -144,7 +173,49 @@ pub(crate) static PARAMS: &[Param] = &[
     fixed("enable-module-command", "no"),
     fixed("enable-protected-configs", "no"),
     fixed("maxmemory-clients", "0"),
+    kept("active-defrag-cycle-min", "1", Check::Number(1, 99)),
+    kept("active-defrag-cycle-max", "25", Check::Number(1, 99)),
+    kept("active-defrag-threshold-lower", "10", Check::Number(0, 1000)),
+    kept("active-defrag-threshold-upper", "100", Check::Number(0, 1000)),
+    kept("active-defrag-max-scan-fields", "1000", Check::Number(1, LONG)),
+    kept("active-defrag-ignore-bytes", "104857600", Check::Bytes(1)),
+    kept("maxmemory-eviction-tenacity", "10", Check::Number(0, 100)),
+    kept("jemalloc-bg-thread", "yes", Check::YesNo),
+    kept("crash-log-enabled", "yes", Check::YesNo),
+    kept("crash-memcheck-enabled", "yes", Check::YesNo),
+    kept("rdb-save-incremental-fsync", "yes", Check::YesNo),
+    kept("rdb-del-sync-files", "no", Check::YesNo),
+    kept("aof-rewrite-incremental-fsync", "yes", Check::YesNo),
+    kept("aof-load-truncated", "yes", Check::YesNo),
+    kept("aof-use-rdb-preamble", "yes", Check::YesNo),
+    kept("aof-timestamp-enabled", "no", Check::YesNo),
+    kept("rdb-key-save-delay", "0", Check::Number(i32::MIN as i64, INT)),
+    kept("key-load-delay", "0", Check::Number(i32::MIN as i64, INT)),
+    kept("sanitize-dump-payload", "no", Check::OneOf(&["no", "yes", "clients"])),
+    kept("ignore-warnings", "", Check::Text),
+    kept("masteruser", "", Check::Text),
+    kept("masterauth", "", Check::Text),
+    kept("shutdown-timeout", "10", Check::Number(0, INT)),
+    kept("shutdown-on-sigint", "default", Check::Words(SHUTDOWN)),
+    kept("shutdown-on-sigterm", "default", Check::Words(SHUTDOWN)),
+    kept("repl-disable-tcp-nodelay", "no", Check::YesNo),
+    kept("repl-diskless-sync", "yes", Check::YesNo),
+    kept("repl-diskless-sync-delay", "5", Check::Number(0, INT)),
+    kept("repl-diskless-sync-max-replicas", "0", Check::Number(0, INT)),
+    kept("repl-diskless-load", "disabled", Check::OneOf(&["disabled", "on-empty-db", "swapdb"])),
+    kept("repl-backlog-ttl", "3600", Check::Number(0, LONG)),
+    aliased(
+        "repl-ping-replica-period",
+        "repl-ping-slave-period",
+        Kind::Kept("10", Check::Number(1, INT)),
+    ),
+    aliased("min-replicas-max-lag", "min-slaves-max-lag", Kind::Kept("10", Check::Number(0, INT))),
+    aliased("replica-lazy-flush", "slave-lazy-flush", Kind::Kept("no", Check::YesNo)),
+    aliased("replica-ignore-maxmemory", "slave-ignore-maxmemory", Kind::Kept("yes", Check::YesNo)),
 ];
+
+/// Words of `shutdown-on-sigterm`.
+const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
 
 /// Maximum of `slowlog-max-len`.
 const SLOWLOG_MOST: u64 = 1 << 16;
@@ -156,7 +227,10 @@ impl Param {
     /// The value for CONFIG GET.
     pub(crate) fn value(&self, shared: &Shared) -> String {
         match self.kind {
-            Kind::Fixed(value) => value.to_owned(),
+            Kind::Fixed(value) | Kind::Protected(value) => value.to_owned(),
+            Kind::Kept(value, _) => {
+                shared.config.kept.get(self.name).unwrap_or_else(|| value.to_owned())
+            }
             Kind::ReadOnly(read) | Kind::Custom(read, _) => read(shared),
             Kind::Number(field, ..) | Kind::Bytes(field, ..) => {
                 field(&shared.config).load(Relaxed).to_string()
@@ -176,8 +250,14 @@ impl Param {
     /// Sets the value. `Err`: the reason for a refusal, in Redis's words.
     pub(crate) fn set(&self, shared: &Shared, value: &[u8]) -> Result<(), String> {
         match self.kind {
-            Kind::Fixed(_) | Kind::ReadOnly(_) if self.value(shared).as_bytes() == value => Ok(()),
+            Kind::Fixed(_) | Kind::ReadOnly(_) | Kind::Protected(_)
+                if self.value(shared).as_bytes() == value =>
+            {
+                Ok(())
+            }
             Kind::Fixed(_) | Kind::ReadOnly(_) => Err(IMMUTABLE.to_owned()),
+            Kind::Protected(_) => Err(PROTECTED.to_owned()),
+            Kind::Kept(_, check) => shared.config.kept.set(self.name, check, value),
             Kind::Number(field, least, most) => {
                 let number = number(value).ok_or("argument couldn't be parsed into an integer")?;
                 within(u64::try_from(number).ok(), least, most)

@@ -158,18 +158,20 @@ fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str>
     let inner = inner(args);
     let inner = inner.args();
     let name = inner.get(0);
-    let Some(command) = table::find(name).map(|own| own.subcommand(inner.get(1)).unwrap_or(own))
-    else {
-        return Err("ERR Invalid command specified");
-    };
+    let command = table::find(name).and_then(|own| match own.subcommands {
+        [_, ..] if inner.len() > 1 => own.subcommand(inner.get(1)),
+        _ => Some(own),
+    });
+    let Some(command) = command else { return Err("ERR Invalid command specified") };
     if command.first == 0 && !command.has(flag::MOVABLEKEYS) {
         return Err("ERR The command has no key arguments");
     }
     if !command.takes(inner.len()) {
         return Err("ERR Invalid number of arguments specified for command");
     }
-    let places = command.places(&inner);
-    if places.is_empty() {
+    let is_valid = command.keys.iter().all(|spec| spec.is_valid(&inner));
+    let places = if is_valid { command.places(&inner) } else { Vec::new() };
+    if places.is_empty() && !command.has(flag::NO_MANDATORY_KEYS) {
         return Err("ERR Invalid arguments specified for command");
     }
     Ok((command, places))
@@ -192,12 +194,15 @@ pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         Err(error) => return ctx.reply().error(error),
     };
     let inner = inner(args);
+    let uses = command.uses(&inner.args());
     let mut reply = ctx.reply();
     reply.array(places.len());
     for (nth, place) in places.iter().enumerate() {
         // One specification per key, or one for all keys.
         let spec = command.keys.get(nth).or(command.keys.last());
-        let flags = spec.map_or(0, |spec| command.flags_with(spec.flags, &inner.args()));
+        let flags = || spec.map_or(0, |spec| command.flags_with(spec.flags, &inner.args()));
+        let used = uses.iter().find(|(used, _)| used == place).filter(|_| uses.len() > 1);
+        let flags = used.map_or_else(flags, |(_, flags)| *flags);
         reply.array(2);
         reply.bulk(args.get(place + 2));
         reply.set(flags.count_ones() as usize);

@@ -217,7 +217,7 @@ pub(crate) fn tracking(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 pub(crate) fn caching(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let tracks = &mut ctx.conn.tracks;
-    if !tracks.on || !(tracks.opt_in || tracks.opt_out) {
+    if !tracks.on {
         return ctx.reply().error(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN \
              or OPTOUT mode enabled",

@@ -100,10 +100,11 @@ fn flush(ctx: &mut Ctx<'_>, args: &Args<'_>, databases: std::ops::Range<u8>) {
     if args.len() > 2 || (args.len() == 2 && !known) {
         return ctx.reply().error(SYNTAX);
     }
-    for db in databases {
+    for db in databases.clone() {
         ctx.store.flush(ctx.shared.namespace(db), ctx.now);
     }
     ctx.flushed();
+    ctx.face.signal_flushed(&databases);
     ctx.reply().ok();
 }
 

@@ -32,6 +32,13 @@ pub(in super::super) enum Wish {
     Entries(Box<Reading>),
 }
 
+impl Wish {
+    /// Whether the client is told if a key is deleted or gets another type.
+    pub(in super::super) fn needs_key(&self) -> bool {
+        matches!(self, Wish::Entries(reading) if reading.is_grouped())
+    }
+}
+
 /// RPOPLPUSH source destination
 pub(super) fn rpoplpush(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = move_now(ctx, args, Side::Right, Side::Left).map(|moved| {

@@ -128,7 +128,12 @@ fn lpos_options(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Lpos> {
             parse_i64(value).and_then(|number| u64::try_from(number).ok()).ok_or(error)
         };
         if args.is(at, "RANK") {
-            rank = parse_i64(value).filter(|rank| *rank != i64::MIN).ok_or(NOT_INTEGER)?;
+            rank = parse_i64(value).ok_or(NOT_INTEGER)?;
+            if rank == i64::MIN {
+                return Err("ERR value is out of range, value must between -9223372036854775807 \
+                            and 9223372036854775807"
+                    .into());
+            }
             if rank == 0 {
                 return Err("ERR RANK can't be zero: use 1 to start from the first match, 2 from \
                             the second ... or use negative to start from the end of the list"

@@ -18,8 +18,6 @@ use super::joined::Whole;
 
 /// Longest `embstr` of Redis, in bytes.
 const EMBEDDED: u64 = 44;
-/// Largest set of integers that Redis encodes as such.
-const INTEGERS: u64 = 512;
 /// Bytes of a record beyond key and value, with its index slot.
 const RECORD: u64 = 32;
 
@@ -118,13 +116,18 @@ fn collection_name(ctx: &Ctx<'_>, entry: &Entry<'_>, kind: Kind) -> &'static str
     };
     match kind {
         Kind::List => "quicklist",
-        Kind::Set if head.count <= INTEGERS && all(&|item| parse_i64(item).is_some()) => "intset",
+        Kind::Set
+            if head.count <= config.intset_entries.load(Relaxed)
+                && all(&|item| parse_i64(item).is_some()) =>
+        {
+            "intset"
+        }
         Kind::Set => "hashtable",
         Kind::Stream => "stream",
         Kind::Hash => "hashtable",
         Kind::SortedSet => {
-            let most = config.listpack_value.load(Relaxed);
-            let is_packed = head.count <= config.listpack_entries.load(Relaxed)
+            let most = config.scored_value.load(Relaxed);
+            let is_packed = head.count <= config.scored_entries.load(Relaxed)
                 && all(&|item| item.len() as u64 <= most);
             if is_packed { "listpack" } else { "skiplist" }
         }

@@ -224,11 +224,12 @@ impl Sorting {
                 coll.each(Tree::Main, self.at, &mut take)?;
             }
         }
-        let keeps_order = self.as_they_are && !(self.descending && kind == Some(Kind::SortedSet));
+        let turns = matches!(kind, Some(Kind::List | Kind::SortedSet));
+        let keeps_order = self.as_they_are && !(self.descending && turns);
         for element in elements {
             let order = self.order(ctx, args, &element)?;
             self.bytes += ENTRY + (element.len() + order.bytes()) as u64;
-            // From the end backwards, where a sorted set is to be turned.
+            // From the end backwards, where a list or sorted set is to be turned.
             let place = if keeps_order || !self.as_they_are { self.at } else { u64::MAX - self.at };
             self.sorted.insert((order, place), element);
             self.at += 1;
@@ -262,6 +263,7 @@ impl Sorting {
             Some(text) if text.is_empty() => 0.0,
             Some(text) => parse_bound(&text)
                 .filter(|s| s.is_finite() || is_named(&text))
+                .filter(|s| !is_too_small(*s, &text))
                 .ok_or(NOT_NUMBERS)?,
             None => 0.0,
         };
@@ -386,6 +388,13 @@ impl Sorting {
             ctx.modified(Class::Generic, "del", key);
         }
     }
+}
+
+/// Is the number smaller than doubles are with all their digits? `strtod` reports that.
+fn is_too_small(number: f64, text: &[u8]) -> bool {
+    let mantissa = text.split(|byte| b"eE".contains(byte)).next().unwrap_or_default();
+    number.is_subnormal()
+        || number == 0.0 && mantissa.iter().any(|byte| (b'1'..=b'9').contains(byte))
 }
 
 /// Does the text name infinity?

@@ -96,7 +96,7 @@ pub(crate) fn resume(
     }
     face.counters.commands[command.id as usize].micros.add(running.micros);
     if running.micros >= face.shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
-        face.shared.slowlog.note(&face.shared.config, conn, args, now, running.micros);
+        super::slow(&face.shared, conn, args, (now, running.micros));
     }
     true
 }

@@ -5,7 +5,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -47,9 +50,16 @@ pub(crate) struct Scripts {
     pub(super) running: Mutex<Vec<Arc<Running>>>,
     /// A script waits for a key that it has not declared: see `calls.rs`.
     pub(super) waits: Mutex<Option<u64>>,
+    /// The process ends: so do scripts that run for long.
+    pub(super) stopping: AtomicBool,
 }
 
 impl Scripts {
+    /// Scripts that run for long end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+    }
+
     /// The script with this SHA-1, whose digits may be in any case.
     pub(crate) fn get(&self, name: &[u8]) -> Option<Script> {
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() == 40)?;

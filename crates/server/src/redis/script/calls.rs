@@ -71,7 +71,7 @@ impl ScriptJob {
         if ctx.conn.gates & gate::RESTRICTED != 0 {
             acl::check_in_script(ctx.shared, ctx.conn, found.command, args)?;
         }
-        if self.read_only && found.command.has(flag::WRITE) {
+        if self.read_only && found.command.has(flag::WRITE | flag::MAY_REPLICATE) {
             return Err(READ_ONLY.into());
         }
         Ok(found)

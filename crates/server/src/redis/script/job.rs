@@ -211,7 +211,7 @@ impl ScriptJob {
                     .running
                     .get_or_insert_with(|| Running::enter(shared, called(), (client, now), wrote));
                 running.look(shared, now);
-                running.is_killed()
+                running.is_killed(shared)
             }
         };
         let Some(state) = &mut self.state else { return };

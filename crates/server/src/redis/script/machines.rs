@@ -15,9 +15,9 @@ const MACHINES: usize = 8;
 /// Idle states kept per worker.
 const IDLE: usize = 2;
 /// Maximum of a state's memory, as a part (1/n) of what clients may hold, and its limits in bytes.
-const PART: u64 = 4;
+const PART: u64 = 2;
 const LEAST: u64 = 8 << 20;
-const MOST: u64 = 32 << 20;
+const MOST: u64 = 128 << 20;
 /// Memory is charged in steps of this size.
 const STEP: usize = 256 << 10;
 

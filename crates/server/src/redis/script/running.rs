@@ -14,8 +14,6 @@ pub(super) const BUSY: &str =
 /// The same for a function.
 const BUSY_FUNCTION: &str =
     "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
-/// Milliseconds after which a script runs for long (`lua-time-limit`).
-const LONG: Ms = 5000;
 
 /// It has written: it is not killed any more.
 const WROTE: u8 = 1;
@@ -67,13 +65,16 @@ impl Running {
         self.becomes(WROTE)
     }
 
-    pub(super) fn is_killed(&self) -> bool {
+    /// It is to end: SCRIPT KILL, or it runs for long and the process ends.
+    pub(super) fn is_killed(&self, shared: &Shared) -> bool {
         self.state.load(Relaxed) == KILLED
+            || self.is_long.load(Relaxed) && shared.scripts.stopping.load(Relaxed)
     }
 
     /// The time has passed: commands that wait for a script that runs for long get an error.
     pub(super) fn look(&self, shared: &Shared, now: Ms) {
-        if now.saturating_sub(self.started) >= LONG && !self.is_long.swap(true, Relaxed) {
+        let long = shared.config.script_time.load(Relaxed);
+        if now.saturating_sub(self.started) >= long && !self.is_long.swap(true, Relaxed) {
             attention::set(shared, attention::LONG_SCRIPT, true);
         }
     }

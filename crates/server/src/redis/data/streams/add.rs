@@ -1,5 +1,7 @@
 //! XADD, XTRIM, XLEN, XSETID.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use larder_proto::resp::{
     Args,
     collection::Kind,
@@ -12,8 +14,8 @@ use super::super::collection::{Coll, RUN_ENTRIES};
 use super::super::errors::{NO_KEY, NOT_INTEGER, Outcome, SYNTAX};
 use super::{INVALID_ID, strict_id, write_id};
 
-/// Entries that an approximate trim removes at most, if the client does not say.
-const LIMIT: u64 = 100 * RUN_ENTRIES;
+/// Nodes that an approximate trim removes at most, if the client does not say.
+const LIMIT: u64 = 100;
 
 /// Most fields of an entry, and bytes of them: an entry is copied with its run in one go.
 const FIELDS: usize = 1 << 16;
@@ -32,8 +34,10 @@ enum Goal {
 #[derive(Clone, Copy, Debug)]
 struct Trim {
     goal: Goal,
-    /// Whole runs alone are removed.
+    /// Whole nodes alone are removed.
     approximate: bool,
+    /// Most entries of a node.
+    node: u64,
     /// Most entries that are removed.
     limit: Option<u64>,
 }
@@ -50,7 +54,7 @@ struct Options {
 
 const BOTH: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
 
-fn options(args: &Args<'_>, adds: bool) -> Outcome<Options> {
+fn options(args: &Args<'_>, adds: bool, node: u64) -> Outcome<Options> {
     let mut options = Options { trim: None, makes: true, id: None, at: args.len() };
     let (mut limit, mut at) = (None, 2);
     while at < args.len() {
@@ -67,7 +71,7 @@ fn options(args: &Args<'_>, adds: bool) -> Outcome<Options> {
             let approximate = is_marked && args.get(at + 1) == b"~";
             at += 1 + usize::from(is_marked);
             let goal = goal(args.get(at), by_length)?;
-            options.trim = Some(Trim { goal, approximate, limit: None });
+            options.trim = Some(Trim { goal, approximate, node, limit: None });
         } else if has_more && args.is(at, "LIMIT") {
             at += 1;
             let number = parse_i64(args.get(at)).ok_or(NOT_INTEGER)?;
@@ -86,6 +90,14 @@ fn options(args: &Args<'_>, adds: bool) -> Outcome<Options> {
     }
     options.trim = limited(options.trim, limit, adds)?;
     Ok(options)
+}
+
+/// Most entries of a node, of which there are whole ones in a run.
+fn node(ctx: &Ctx<'_>) -> u64 {
+    match ctx.shared.config.run_entries.load(Relaxed) {
+        0 => RUN_ENTRIES,
+        entries => entries.min(RUN_ENTRIES),
+    }
 }
 
 fn goal(text: &[u8], by_length: bool) -> Outcome<Goal> {
@@ -116,7 +128,7 @@ fn limited(trim: Option<Trim>, limit: Option<u64>, adds: bool) -> Outcome<Option
     if limit.is_some() && !trim.approximate {
         return Err(NOT_APPROXIMATE.into());
     }
-    let limit = limit.or(trim.approximate.then_some(LIMIT)).filter(|limit| *limit > 0);
+    let limit = limit.or(trim.approximate.then_some(LIMIT * trim.node)).filter(|limit| *limit > 0);
     Ok(Some(Trim { limit, ..trim }))
 }
 
@@ -133,7 +145,10 @@ impl Coll<'_> {
         if over == 0 {
             return Ok((0, false));
         }
-        let first = self.first_run()?;
+        let mut first = self.first_run()?;
+        if trim.approximate {
+            first = first.min(trim.node);
+        }
         if trim.limit.is_some_and(|limit| removed + first > limit) {
             return Ok((0, false));
         }
@@ -187,7 +202,7 @@ struct Trimming {
 /// \[field value ...]
 pub(in super::super) fn xadd(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
-        let options = options(args, true)?;
+        let options = options(args, true, node(ctx))?;
         let fields = args.len().saturating_sub(options.at + 1);
         if fields < 2 || fields % 2 == 1 {
             return Err("ERR wrong number of arguments for 'xadd' command".into());
@@ -282,7 +297,7 @@ fn go_on(ctx: &mut Ctx<'_>, args: &Args<'_>, trimming: &mut Trimming) -> Outcome
 
 /// XTRIM key MAXLEN | MINID \[= | ~] threshold \[LIMIT count]
 pub(in super::super) fn xtrim(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = options(args, false).map(|options| {
+    let outcome = options(args, false, node(ctx)).map(|options| {
         let state = Trimming { trim: options.trim, removed: 0, adds: None };
         ctx.steps(args, xtrim, state, |ctx, args, trimming| {
             if !go_on(ctx, args, trimming)? {

@@ -236,8 +236,9 @@ impl Ids {
                 return Ok(Some((0, to, false)));
             };
             let Some(mut group) = stream.group(name)? else { return Ok(Some((0, to, false))) };
-            group.last = group.last.max(last);
             let (now, mut shown, mut end) = (ctx.now, 0, from);
+            let mut changes = group.last < last;
+            group.last = group.last.max(last);
             let mut claiming =
                 Claiming { stream: &mut stream, group, own: None, name: consumer, now };
             for at in from..to {
@@ -246,10 +247,15 @@ impl Ids {
                 }
                 end = at + 1;
                 let Some(id) = StreamId::parse(args.get(at), 0) else { continue };
-                if matches!(claiming.one(id, claim)?, Claimed::Yes) {
+                let claimed = claiming.one(id, claim)?;
+                changes |= !matches!(claimed, Claimed::No);
+                if matches!(claimed, Claimed::Yes) {
                     show(ctx, claiming.stream, id, claim)?;
                     shown += 1;
                 }
+            }
+            if !changes {
+                return Ok(Some((shown, end, false)));
             }
             let made = claiming.end(name);
             Ok(stream.commit(ctx)?.map(|()| (shown, end, made)))
@@ -347,6 +353,9 @@ impl Auto {
                     Claimed::Deleted => deleted.push(*id),
                     Claimed::No => {}
                 }
+            }
+            if claimed == 0 && deleted.is_empty() {
+                return Ok(Some((next, claimed, deleted, looks, false)));
             }
             let made = claiming.end(name);
             Ok(stream.commit(ctx)?.map(|()| (next, claimed, deleted, looks, made)))

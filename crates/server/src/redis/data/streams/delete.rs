@@ -60,6 +60,9 @@ pub(in super::super) fn xdel(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                         state.max_deleted = state.max_deleted.max(id);
                     }
                 }
+                if removed == 0 {
+                    return Ok(Some(0));
+                }
                 stream.set_state(&state);
                 Ok(stream.commit(ctx)?.map(|()| removed))
             })?;

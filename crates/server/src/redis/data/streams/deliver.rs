@@ -7,7 +7,7 @@ use larder_proto::resp::{
 };
 
 use super::super::super::{ctx::Class, ctx::Ctx, waiting::Waiter};
-use super::super::collection::Coll;
+use super::super::collection::{Coll, kind_of};
 use super::super::errors::Outcome;
 use super::super::list_moves::Wish;
 use super::info::Facts;
@@ -33,6 +33,18 @@ pub(in crate::redis) struct Reading {
     /// Most entries of a stream.
     pub(super) count: u64,
 }
+
+impl Reading {
+    /// Whether it is for a consumer of a group.
+    pub(in crate::redis) fn is_grouped(&self) -> bool {
+        self.group.is_some()
+    }
+}
+
+/// Errors for a consumer that waited.
+pub(super) const NO_KEY: &str = "UNBLOCKED the stream key no longer exists";
+pub(super) const NO_GROUP: &str =
+    "NOGROUP the consumer group this client was blocked on no longer exists";
 
 /// Entries in RESP, and their number.
 pub(super) type Delivered = (Vec<u8>, u64);
@@ -225,13 +237,19 @@ fn write_head(reply: &mut Reply<'_>, key: &[u8], count: u64) {
 /// Serves a client that waits for entries of a stream.
 pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) {
     let Wish::Entries(reading) = &waiter.wish else { return };
-    let Ok(Some(stream)) = ctx.open(key, Kind::Stream) else { return };
+    let Ok(Some(stream)) = ctx.open(key, Kind::Stream) else {
+        let is_gone = ctx.look(key).is_none_or(|entry| kind_of(&entry) != Some(Kind::Stream));
+        if reading.is_grouped() && is_gone {
+            refuse(waiter, NO_KEY);
+        }
+        return;
+    };
     let after = match &reading.group {
         None => reading.keys.iter().find(|(own, _)| **own == *key).map(|(_, id)| *id),
         Some((name, _)) => match stream.group(name) {
             Ok(Some(group)) => Some(group.last),
             Ok(None) => {
-                return no_group(waiter);
+                return refuse(waiter, NO_GROUP);
             }
             Err(_) => None,
         },
@@ -272,9 +290,9 @@ pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) {
 }
 
 #[cold]
-fn no_group(waiter: &Waiter) {
+fn refuse(waiter: &Waiter, text: &str) {
     waiter.answer(|reply| {
-        reply.error("NOGROUP the consumer group this client was blocked on no longer exists");
+        reply.error(text);
         true
     });
 }

@@ -10,7 +10,7 @@ use larder_proto::resp::{
 use super::super::super::ctx::{Class, Ctx};
 use super::super::collection::Coll;
 use super::super::errors::{NOT_INTEGER, Outcome, Refused};
-use super::{INVALID_ID, SOME, check_name, strict_id};
+use super::{INVALID_ID, SOME, check_name, shown, strict_id};
 
 const NO_STREAM: &str = "ERR The XGROUP subcommand requires the key to exist. Note that for \
                          CREATE you may want to use the MKSTREAM option to create an empty stream \
@@ -76,6 +76,7 @@ impl Ctx<'_> {
 
     /// Answers that a stream has no such group.
     pub(super) fn no_such_group(&mut self, key: &[u8], group: &[u8]) {
+        let (key, group) = (shown(key), shown(group));
         let text =
             [b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'"].concat();
         self.reply().error(text);

@@ -235,7 +235,13 @@ impl Ctx<'_> {
 
     /// Answers that there is no such key or group.
     fn no_group(&mut self, key: &[u8], group: &[u8]) {
+        let (key, group) = (shown(key), shown(group));
         let text = [b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"].concat();
         self.reply().error(text);
     }
+}
+
+/// A name in an error: as C has it, up to the first NUL.
+fn shown(name: &[u8]) -> &[u8] {
+    name.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -12,9 +12,9 @@ use larder_proto::resp::{
 use super::super::super::ctx::Ctx;
 use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX};
 use super::super::list_moves::Wish;
-use super::deliver::{Names, Reading};
+use super::deliver::{NO_GROUP, NO_KEY, Names, Reading};
 use super::range::Walk;
-use super::strict_id;
+use super::{shown, strict_id};
 use crate::clock::Ms;
 
 /// Most streams of one command: all are looked at before any is answered.
@@ -46,14 +46,23 @@ struct Options {
     keys: Range<usize>,
 }
 
-fn options(args: &Args<'_>, grouped: bool, now: Ms) -> Outcome<Options> {
+/// Errors for BLOCK in a script.
+const NO_BLOCK: [&str; 2] = [
+    "ERR xread command is not allowed with BLOCK option from scripts",
+    "ERR xreadgroup command is not allowed with BLOCK option from scripts",
+];
+
+fn options(ctx: &Ctx<'_>, args: &Args<'_>, grouped: bool) -> Outcome<Options> {
     let mut options = Options { block: None, count: 0, group: None, no_ack: false, keys: 0..0 };
     let mut at = 1;
     while at < args.len() {
         let more = args.len() - at - 1;
         if more > 0 && args.is(at, "BLOCK") {
+            if ctx.conn.in_script {
+                return Err(NO_BLOCK[usize::from(grouped)].into());
+            }
             at += 1;
-            options.block = Some(deadline(args.get(at), now)?);
+            options.block = Some(deadline(args.get(at), ctx.now)?);
         } else if more > 0 && args.is(at, "COUNT") {
             at += 1;
             options.count = parse_i64(args.get(at)).ok_or(NOT_INTEGER)?.max(0) as u64;
@@ -156,7 +165,7 @@ fn read(ctx: &mut Ctx<'_>, args: &Args<'_>, grouped: bool) -> Outcome {
 
 /// Parses and checks everything. None: it is answered.
 fn begin(ctx: &mut Ctx<'_>, args: &Args<'_>, grouped: bool) -> Outcome<Option<Read>> {
-    let options = options(args, grouped, ctx.now)?;
+    let options = options(ctx, args, grouped)?;
     let group = options.group.map(|at| (args.get(at).into(), args.get(at + 1).into()));
     let mut froms = Vec::new();
     for at in options.keys.clone() {
@@ -193,13 +202,21 @@ fn from(
     group: Option<&Names>,
 ) -> Outcome<Option<From>> {
     let (key, id) = (args.get(key), args.get(id));
-    let stream = ctx.open_to_read(key, Kind::Stream)?;
+    let has_waited = group.is_some() && ctx.conn.blocked.is_some();
+    let stream = match ctx.open_to_read(key, Kind::Stream) {
+        Ok(None) | Err(_) if has_waited => return Err(NO_KEY.into()),
+        stream => stream?,
+    };
     if let Some((name, _)) = group {
         let there = match &stream {
             Some(stream) => stream.group(name)?.is_some(),
             None => false,
         };
+        if !there && has_waited {
+            return Err(NO_GROUP.into());
+        }
         if !there {
+            let (key, name) = (shown(key), shown(name));
             let text = [b"NOGROUP No such key '", key, b"' or consumer group '", name];
             let text = [&text.concat()[..], b"' in XREADGROUP with GROUP option"].concat();
             ctx.reply().error(text);
