@@ -11,12 +11,12 @@ require "rack/mock"
 require_relative "jobs"
 
 def until_true(what)
-  600.times do
+  3000.times do
     return if yield
 
     sleep 0.1
   end
-  abort "not within a minute: #{what}"
+  abort "not within five minutes: #{what}"
 end
 
 def equal(left, right)
