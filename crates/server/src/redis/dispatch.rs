@@ -100,16 +100,10 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
             return true;
         }
     }
-    if attention::any(&face.shared, attention::PAUSE | attention::LONG_SCRIPT) {
-        if is_busy(face, conn, found.command) {
-            conn.ticket = 0;
-            refuse(face, conn, Some(found.command), script::busy(&face.shared), out);
-            return true;
-        }
-        if pause::holds(&face.shared, conn, found.command, now) {
-            pause::held(&face.shared, conn);
-            return false;
-        }
+    if attention::any(&face.shared, attention::PAUSE | attention::LONG_SCRIPT)
+        && let Some(ended) = heeds(face, conn, found.command, now, out)
+    {
+        return ended;
     }
     if conn.gates & gate::PAUSED != 0 {
         pause::goes_on(conn);
@@ -163,10 +157,24 @@ const HELD_UP: u32 = gate::STRANGER
     | gate::BLOCKED
     | gate::RESTRICTED;
 
+/// Refuses a command for a script that runs for long, or holds it for a pause. Returns what [`run`]
+/// does, if it is one of both.
+#[cold]
+fn heeds(face: &Face, conn: &mut Conn, command: &Command, now: Ms, out: &mut Out) -> Option<bool> {
+    if is_busy(face, conn, command) {
+        conn.ticket = 0;
+        refuse(face, conn, Some(command), script::busy(&face.shared), out);
+        return Some(true);
+    }
+    pause::holds(&face.shared, conn, command, now).then(|| {
+        pause::held(&face.shared, conn);
+        false
+    })
+}
+
 /// Returns whether a script that runs for long keeps this command from being run: the commands of a
 /// transaction, and PING, by which others look whether the server answers. Others are refused when
 /// they would wait for it.
-#[cold]
 fn is_busy(face: &Face, conn: &Conn, command: &Command) -> bool {
     attention::any(&face.shared, attention::LONG_SCRIPT)
         && (conn.gates & gate::MULTI != 0 || command.id == Id::Ping)
