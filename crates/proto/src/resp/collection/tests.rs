@@ -194,6 +194,7 @@ proptest! {
                 main: Root { level, bytes: main },
                 members: members.map(|bytes| Root { level: 1, bytes }),
                 extra,
+                times: None,
             },
         };
         prop_assert_eq!(Head::read(&head.write()), Ok(head.clone()));
