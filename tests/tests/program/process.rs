@@ -111,7 +111,8 @@ fn a_directory_that_cannot_be_used_is_said_when_the_configuration_is_checked() {
             );
             let config = scratch.write("larder.toml", &text);
             let (status, _, stderr) = run(&["check", "--config", &config.to_string_lossy()]);
-            assert_eq!(status.success(), good, "{stderr}");
+            // Without its disk it starts, without its queues it does not.
+            assert_eq!(status.success(), good || table == "disk", "{stderr}");
             let told = stderr.contains("is not a directory") && stderr.contains("larder.toml:4");
             assert_eq!(told, !good, "{stderr}");
         }

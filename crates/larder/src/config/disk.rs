@@ -13,7 +13,7 @@ pub(super) fn disk(root: &Values, relative_to: &Path, report: &mut Report) -> Op
     }
     let values = root.table("disk");
     let path = file(&values, "path", relative_to)?;
-    directory::look(&values, "path", &path, report);
+    directory::look(&values, "path", &path, directory::Need::Useful, report);
     Some(DiskSettings {
         path,
         size: values.get("size")?,

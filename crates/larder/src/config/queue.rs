@@ -50,7 +50,7 @@ pub(super) fn queue(
         rules.named.push((name.as_bytes().into(), limits));
     }
     let path = file(&values, "path", relative_to)?;
-    directory::look(&values, "path", &path, report);
+    directory::look(&values, "path", &path, directory::Need::Needed, report);
     let settings = QueueSettings {
         listen: listen(&values, relative_to),
         path,

@@ -224,7 +224,7 @@ fn what_a_reader_refuses() {
         (0, b'X', Damaged::Unknown),
         (4, 2, Damaged::Unknown),
         (5, 4, Damaged::Unknown),
-        (10, 4, Damaged::Unknown),
+        (10, 8, Damaged::Unknown),
         (12, 8, Damaged::Unknown),
         (13, 4, Damaged::Unknown),
         (13, 2, Damaged::Layout),
