@@ -212,7 +212,7 @@ mod tests {
                 spawn_local(async move {
                     for round in 0..4 {
                         let next = turns.next();
-                        if (number + round) % 3 == 0 {
+                        if (number + round).is_multiple_of(3) {
                             // It is polled once, and dropped.
                             let mut next = std::pin::pin!(next);
                             poll_fn(|cx| {
