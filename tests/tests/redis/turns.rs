@@ -9,9 +9,12 @@ use std::net::{SocketAddr, TcpStream};
 use larder_tests::{Larder, Origin, Resp, Wire, client::signal, wire::request};
 use rustix::process::Signal;
 
-/// Bytes that may be on their way to all others when a small answer comes: a turn of each and half
-/// of another. Where they have several turns before the worker looks at its sockets again, these
-/// are 128 MB at the least.
+/// Clients that read nothing.
+const CLIENTS: usize = 120;
+/// Bytes of an answer.
+const LARGE: usize = 1_000_000;
+/// Bytes that these clients may have been sent before somebody else is answered. A turn is 1 MiB:
+/// where each client has its turn first, these are 120 MB at the least.
 const MOST: u64 = 100_000_000;
 
 /// The clients, which the server knows: each has had a small answer.
