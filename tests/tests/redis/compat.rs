@@ -251,7 +251,7 @@ fn lines_have_the_same_answers() {
     assert_eq!(subcommands[0], subcommands[1]);
 }
 
-/// What changes nothing does not make EXEC fail.
+/// EXEC does not fail for commands that change nothing.
 #[test]
 fn watched_streams_that_do_not_change() {
     let said = both().map(|server| {
