@@ -85,7 +85,7 @@ fn others_have_little(
             return;
         }
     }
-    panic!("bytes for others before one small answer: {found:?}");
+    panic!("bytes for others before `{}`: {found:?}", requests.0);
 }
 
 fn start(origin: &Origin) -> Larder {
