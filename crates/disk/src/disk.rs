@@ -205,6 +205,11 @@ impl<F: Files> Disk<F> {
         self.index.withdraw(key_hash(key), ticket);
     }
 
+    /// Whether entries of before the start are still being found.
+    pub fn is_loading(&self) -> bool {
+        self.loading.load(Ordering::SeqCst)
+    }
+
     /// Whether the disk has a key, as far as the index knows.
     pub fn has(&self, key: &[u8]) -> bool {
         self.index.get(key_hash(key)).is_some()

@@ -308,7 +308,8 @@ pub(super) async fn delete(
     })
 }
 
-/// Whether a published page is on the disk alone.
+/// Whether a published page is on the disk alone, or may be: the disk is slow, or has not found all
+/// that it has.
 async fn is_on_disk(app: &App, disk: &Arc<Tier>, key: &[u8]) -> bool {
     if !disk.may_be_published(key) || app.store.peek(PAGES, key, app.now()).is_some() {
         return false;
@@ -317,7 +318,7 @@ async fn is_on_disk(app: &App, disk: &Arc<Tier>, key: &[u8]) -> bool {
         disk::Answer::Record(found) => {
             found.page().is_some_and(|page| page.meta.flags.any(PageFlags::PUBLISHED))
         }
-        disk::Answer::Nothing => false,
+        disk::Answer::Nothing => disk.may_be_published(key),
     }
 }
 

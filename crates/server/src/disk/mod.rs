@@ -326,9 +326,11 @@ impl Tier {
         self.keep(key);
     }
 
-    /// Whether a published page may be on the disk under this key.
+    /// Whether a published page may be on the disk under this key, also one that a start has not
+    /// found yet.
     pub(crate) fn may_be_published(&self, key: &[u8]) -> bool {
-        self.published.load(Ordering::Relaxed) && self.has(key)
+        let may_have = |disk: Arc<Disk<Directory>>| disk.is_loading() || disk.has(key);
+        self.published.load(Ordering::Relaxed) && self.working().is_some_and(may_have)
     }
 
     /// Gives the directory up, for another process. Reads under way come to their end first, or

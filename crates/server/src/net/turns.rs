@@ -197,9 +197,12 @@ mod tests {
             };
             (0..20).map(task).collect()
         });
-        // The first one is alone when its first turn ends: the others have not begun yet.
-        let expected: Vec<usize> = [0..1, 0..20, 0..20, 1..20].into_iter().flatten().collect();
-        assert_eq!(*order.borrow(), expected);
+        // The first one is alone when its first turn ends: the others have not begun yet. Or it is
+        // late itself, and stands in the queue as they do.
+        let [alone, late] = [vec![0..1, 0..20, 0..20, 1..20], vec![0..20; 3]]
+            .map(|rounds| rounds.into_iter().flatten().collect::<Vec<usize>>());
+        let order = order.borrow();
+        assert!(*order == alone || *order == late, "{order:?}");
         assert!(looks >= 60, "{looks} looks for 60 long turns");
     }
 

@@ -153,7 +153,11 @@ impl Owner {
         };
         let waiting = std::mem::take(&mut self.written);
         if work.is_empty() {
-            waiting.into_iter().for_each(|(seat, answer)| self.send(&seat, answer));
+            // Copies of an item for children may have been of orders that failed.
+            let broken = queues.broken().map(str::to_owned);
+            for (seat, answer) in waiting {
+                self.send(&seat, answer.unless_broken(broken.as_deref()));
+            }
             return;
         }
         self.syncing = Some(waiting);

@@ -92,7 +92,8 @@ impl Fans {
 
     /// A client is gone.
     pub(super) fn leave(&mut self, client: u64) {
-        let is_left = |fan: &Fan| fan.answers.is_empty() && fan.seat.is_gone();
+        // Items of its command that have their places stay.
+        let is_left = |fan: &Fan| fan.copying.is_none() && fan.seat.is_gone();
         let fans = || self.0.iter().flat_map(|line| &line.fans);
         if fans().filter(|fan| is_left(fan)).count() > GONE {
             for line in &mut self.0 {

@@ -101,7 +101,7 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         }
     }
     if attention::any(&face.shared, attention::PAUSE | attention::LONG_SCRIPT)
-        && let Some(ended) = heeds(face, conn, found.command, now, out)
+        && let Some(ended) = pause::heeds(face, conn, found.command, now, out)
     {
         return ended;
     }
@@ -156,30 +156,6 @@ const HELD_UP: u32 = gate::STRANGER
     | gate::MONITOR
     | gate::BLOCKED
     | gate::RESTRICTED;
-
-/// Refuses a command for a script that runs for long, or holds it for a pause. Returns what [`run`]
-/// does, if it is one of both.
-#[cold]
-fn heeds(face: &Face, conn: &mut Conn, command: &Command, now: Ms, out: &mut Out) -> Option<bool> {
-    if is_busy(face, conn, command) {
-        conn.ticket = 0;
-        refuse(face, conn, Some(command), script::busy(&face.shared), out);
-        return Some(true);
-    }
-    pause::holds(&face.shared, conn, command, now).then(|| {
-        pause::held(&face.shared, conn);
-        false
-    })
-}
-
-/// Returns whether a script that runs for long keeps this command from being run: the commands of a
-/// transaction, and PING, by which others look whether the server answers. Others are refused when
-/// they would wait for it.
-fn is_busy(face: &Face, conn: &Conn, command: &Command) -> bool {
-    attention::any(&face.shared, attention::LONG_SCRIPT)
-        && (conn.gates & gate::MULTI != 0 || command.id == Id::Ping)
-        && !command.has(flag::ALLOW_BUSY)
-}
 
 /// Returns whether a transaction queues this command.
 fn queues(id: Id) -> bool {
@@ -284,6 +260,8 @@ pub(crate) fn refuse(
     out: &mut Out,
 ) {
     let mut text = std::borrow::Cow::Borrowed(text.as_ref());
+    // Nothing of a command that was to begin again.
+    conn.wants_stripe = false;
     multi::fail(conn);
     if command.is_some_and(|command| command.id == Id::Exec) {
         // A refused EXEC also ends the transaction, and gives the reason.
@@ -437,9 +415,10 @@ pub(crate) fn call(
     if !conn.in_exec {
         face.until.set(0);
     }
-    if conn.gates & gate::TRACKING != 0 {
-        conn::tracking::remember(face, conn, command, args);
-    }
+    let caching = match conn.gates & gate::TRACKING {
+        0 => None,
+        _ => conn::tracking::remember(face, conn, command, args),
+    };
     let weight = if !is_quick(command, args) || shared.config.slowlog_micros() < CURIOUS {
         1
     } else if conn.turns % SAMPLE == 1 {
@@ -451,6 +430,10 @@ pub(crate) fn call(
     let at = out.scratch().len();
     handler(&mut Ctx::new(face, conn, now, out), args);
     if conn.wants_stripe {
+        // CLIENT CACHING is of the whole command.
+        if caching.is_some() {
+            conn.tracks.caching = caching;
+        }
         return;
     }
     if out.scratch().get(at) == Some(&b'-') {

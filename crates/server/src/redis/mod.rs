@@ -56,6 +56,7 @@ mod subscribers;
 mod tests;
 mod tracking;
 mod untold;
+mod waiter;
 mod waiting;
 mod watched;
 

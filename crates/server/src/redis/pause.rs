@@ -12,12 +12,14 @@ use larder_proto::resp::{
 };
 use parking_lot::Mutex;
 
-use crate::clock::Ms;
+use crate::{clock::Ms, net::out::Out};
 
 use super::{
     attention,
     ctx::Ctx,
-    shared::Shared,
+    dispatch::refuse,
+    script,
+    shared::{Face, Shared},
     state::{Conn, gate},
 };
 
@@ -85,6 +87,37 @@ impl Pause {
             attention::set(shared, attention::PAUSE, false);
         }
     }
+}
+
+/// Refuses a command for a script that runs for long, or holds it for a pause. Returns what
+/// [`super::dispatch::run`] does, if it is one of both.
+#[cold]
+pub(crate) fn heeds(
+    face: &Face,
+    conn: &mut Conn,
+    command: &Command,
+    now: Ms,
+    out: &mut Out,
+) -> Option<bool> {
+    if is_busy(face, conn, command) {
+        goes_on(conn);
+        conn.ticket = 0;
+        refuse(face, conn, Some(command), script::busy(&face.shared), out);
+        return Some(true);
+    }
+    holds(&face.shared, conn, command, now).then(|| {
+        held(&face.shared, conn);
+        false
+    })
+}
+
+/// Returns whether a script that runs for long keeps this command from being run: the commands of a
+/// transaction, and PING, by which others look whether the server answers. Others are refused when
+/// they would wait for it.
+fn is_busy(face: &Face, conn: &Conn, command: &Command) -> bool {
+    attention::any(&face.shared, attention::LONG_SCRIPT)
+        && (conn.gates & gate::MULTI != 0 || command.id == Id::Ping)
+        && !command.has(flag::ALLOW_BUSY)
 }
 
 /// Returns whether this command must wait. (Redis: `processCommand`, before a transaction's command

@@ -19,7 +19,7 @@ use std::{
     },
 };
 
-use larder_proto::resp::{Args, Owned, Reply, Version};
+use larder_proto::resp::{Args, Owned, Reply};
 use larder_store::Namespace;
 use parking_lot::Mutex;
 
@@ -33,45 +33,16 @@ use super::{
     shared::{Face, Shared},
     slowlog::Slow,
     state::{Conn, ENTRY, gate},
+    waiter::{State, Waiter},
 };
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::Client,
     room::{Held, Place},
 };
 
 /// Milliseconds after which a client that waits without a limit looks again.
 const LOOK: Ms = 3_600_000;
-
-/// State of a waiting client.
-#[derive(Debug, PartialEq, Eq)]
-enum State {
-    Waiting,
-    /// Its command may run again.
-    Called,
-    /// Its answer.
-    Served(Vec<u8>),
-    /// CLIENT UNBLOCK: whether with an error, and whether it had been called.
-    Unblocked {
-        with_error: bool,
-        called: bool,
-    },
-    /// Its command has ended.
-    Ended,
-}
-
-/// A client in the queues of its keys.
-pub(super) struct Waiter {
-    client: Arc<Client>,
-    /// Its database, whatever place that has.
-    db: u8,
-    version: Version,
-    pub(super) wish: Wish,
-    state: Mutex<State>,
-    /// Its entry of the slow log, if it took long until it waited.
-    slow: Mutex<Option<Slow>>,
-}
 
 /// The clients that wait for a key.
 type Queue = VecDeque<Arc<Waiter>>;
@@ -181,69 +152,28 @@ impl Waiting {
     /// No command has removed a key: the commands of those who need it run again.
     pub(crate) fn removed(&self, db: u8, key: &[u8]) {
         for waiter in self.of(db, key).iter().filter(|waiter| waiter.wish.needs_key()) {
-            waiter.call();
+            waiter.misses();
         }
     }
 
     /// CLIENT UNBLOCK. False: the client does not wait.
     pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
         let Some(waiter) = self.clients.lock().get(&client).cloned() else { return false };
-        let mut state = waiter.state.lock();
-        if !matches!(*state, State::Waiting | State::Called) {
-            return false;
-        }
-        *state = State::Unblocked { with_error, called: *state == State::Called };
-        waiter.client.call();
-        true
-    }
-}
-
-impl Waiter {
-    /// Answers the waiting client with what `take` composes; false if that is nothing, or the
-    /// client waits no more.
-    pub(crate) fn answer(&self, take: impl FnOnce(&mut Reply<'_>) -> bool) -> bool {
-        let mut state = self.state.lock();
-        if *state != State::Waiting || self.client.is_killed() {
-            return false;
-        }
-        let mut bytes = Vec::new();
-        if !take(&mut Reply::new(&mut bytes, self.version)) {
-            return false;
-        }
-        *state = State::Served(bytes);
-        self.client.call();
-        true
-    }
-
-    /// Adds its entry to the slow log, if it was served.
-    fn log(&self, shared: &Shared) {
-        if matches!(*self.state.lock(), State::Served(_))
-            && let Some(entry) = self.slow.lock().take()
-        {
-            shared.slowlog.note(&shared.config, entry);
-        }
-    }
-
-    /// Has the client's command run again. False: it waits no more.
-    pub(crate) fn call(&self) -> bool {
-        let mut state = self.state.lock();
-        if !matches!(*state, State::Waiting | State::Called) || self.client.is_killed() {
-            return false;
-        }
-        *state = State::Called;
-        self.client.call();
-        true
-    }
-
-    fn is_called(&self) -> bool {
-        *self.state.lock() == State::Called
+        waiter.change(|state| {
+            if !matches!(*state, State::Waiting | State::Called) {
+                return false;
+            }
+            *state = State::Unblocked { with_error, called: *state == State::Called };
+            waiter.client.call();
+            true
+        })
     }
 }
 
 impl Blocked {
     /// Notes its entry of the slow log.
     pub(super) fn was_slow(&self, entry: Slow) {
-        *self.waiter.slow.lock() = Some(entry);
+        self.waiter.was_slow(entry);
     }
 
     /// Whether its command is to run again.
@@ -374,10 +304,11 @@ impl Ctx<'_> {
         }
         if let Some(blocked) = self.conn.blocked.as_ref() {
             // It was called for nothing, and keeps its place.
-            let mut state = blocked.waiter.state.lock();
-            if *state == State::Called {
-                *state = State::Waiting;
-            }
+            blocked.waiter.change(|state| {
+                if *state == State::Called {
+                    *state = State::Waiting;
+                }
+            });
             return;
         }
         let mut held = Held::new(&self.conn.known.client.holder, Place::Heap);
@@ -386,11 +317,14 @@ impl Ctx<'_> {
             return self.reply().error("OOM no room for the keys of a waiting client");
         }
         let client = self.conn.known.client.clone();
-        let (version, state) = (self.version, Mutex::new(State::Waiting));
-        let slow = Mutex::default();
-        let waiter = Arc::new(Waiter { client, db: self.db, version, wish, state, slow });
+        let waiter = Arc::new(Waiter::new(client, self.db, self.version, wish));
         let blocked = Blocked { waiter, keys, deadline, held };
         self.shared.waiting.enter(self.shared, &blocked);
+        // One that was evicted before it entered was told to nobody.
+        let is_gone = |key: &Box<[u8]>| self.look(key).is_none();
+        if blocked.wish().needs_key() && blocked.keys.iter().any(is_gone) {
+            blocked.waiter.call();
+        }
         self.conn.blocked = Some(Box::new(blocked));
         self.conn.known.raise(flag::BLOCKED);
         self.conn.set_gate(gate::BLOCKED, true);
@@ -436,7 +370,7 @@ pub(crate) fn end(shared: &Shared, conn: &mut Conn) {
 /// Takes a connection from its queues; returns its last state.
 fn leave(shared: &Shared, conn: &mut Conn) -> Option<(Box<Blocked>, State)> {
     let blocked = conn.blocked.take()?;
-    let state = std::mem::replace(&mut *blocked.waiter.state.lock(), State::Ended);
+    let state = blocked.waiter.change(|state| std::mem::replace(state, State::Ended));
     shared.waiting.leave(shared, &blocked);
     conn.known.lower(flag::BLOCKED);
     conn.set_gate(gate::BLOCKED, false);
@@ -452,19 +386,22 @@ pub(crate) fn time_left(blocked: &Blocked, now: Ms) -> Ms {
 #[cold]
 pub(crate) fn look(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) -> Option<bool> {
     let blocked = conn.blocked.as_ref()?;
-    let state = blocked.waiter.state.lock();
     let is_late = blocked.deadline.is_some_and(|deadline| deadline <= now);
-    match &*state {
-        State::Called => return None,
-        State::Waiting if !is_late => return Some(false),
-        State::Served(answer) => out.scratch().extend_from_slice(answer),
-        State::Unblocked { with_error: true, .. } => Reply::new(out.scratch(), conn.version)
-            .error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-        State::Waiting | State::Unblocked { .. } | State::Ended => {
-            Reply::new(out.scratch(), conn.version).null_array();
+    let ended = blocked.waiter.change(|state| {
+        match state {
+            State::Called => return None,
+            State::Waiting if !is_late => return Some(false),
+            State::Served(answer) => out.scratch().extend_from_slice(answer),
+            State::Unblocked { with_error: true, .. } => Reply::new(out.scratch(), conn.version)
+                .error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            State::Waiting | State::Unblocked { .. } | State::Ended => {
+                Reply::new(out.scratch(), conn.version).null_array();
+            }
         }
+        Some(true)
+    });
+    if ended == Some(true) {
+        end(&face.shared, conn);
     }
-    drop(state);
-    end(&face.shared, conn);
-    Some(true)
+    ended
 }

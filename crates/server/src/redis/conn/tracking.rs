@@ -25,8 +25,15 @@ const LONGEST_PREFIX: usize = 1024;
 /// Maximum of a connection's prefixes in bytes.
 const PREFIX_BYTES: usize = 64 << 10;
 
-/// Records the keys that a command is about to read, if the client may cache them.
-pub(crate) fn remember(face: &Face, conn: &mut Conn, command: &Command, args: &Args<'_>) {
+/// Records the keys that a command is about to read, if the client may cache them. Returns what
+/// CLIENT CACHING said for it.
+pub(crate) fn remember(
+    face: &Face,
+    conn: &mut Conn,
+    command: &Command,
+    args: &Args<'_>,
+) -> Option<bool> {
+    let caching = conn.tracks.caching;
     let shared = &*face.shared;
     let tracks = &conn.tracks;
     let keeps = match (tracks.opt_in, tracks.opt_out) {
@@ -51,6 +58,7 @@ pub(crate) fn remember(face: &Face, conn: &mut Conn, command: &Command, args: &A
             conn.end_caching();
         }
     }
+    caching
 }
 
 /// Ends tracking.

@@ -67,7 +67,7 @@ impl Ctx<'_> {
     }
 
     /// Looks an entry up for writing.
-    pub(super) fn look(&self, key: &[u8]) -> Option<Entry<'static>> {
+    pub(in super::super) fn look(&self, key: &[u8]) -> Option<Entry<'static>> {
         self.store.peek(self.ns, key, self.now)
     }
 

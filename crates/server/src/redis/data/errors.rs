@@ -14,7 +14,7 @@ pub(super) const SYNTAX: &str = "ERR syntax error";
 pub(super) const OVERFLOW: &str = "ERR increment or decrement would overflow";
 pub(super) const NO_KEY: &str = "ERR no such key";
 pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
 
 /// The reason why a command had no effect.

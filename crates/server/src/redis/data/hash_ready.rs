@@ -15,13 +15,18 @@ use super::super::{
 };
 use super::access::{is_hash, is_record};
 use super::collection::{Coll, is_outgrown};
-use super::errors::{Outcome, Refused};
+use super::errors::{FULL, Outcome, Refused};
 use super::hash_record::{RUNS, read};
 use super::joined::Whole;
-use crate::clock::Ms;
+use crate::{clock::Ms, settings::PARTS as PARTS_SPACE};
 
 /// Fields that are taken over between two checks of the clock.
 const FIELDS: usize = 64;
+/// Parts of the new tree that a step reads, so that they do not count as left behind: a step takes
+/// a millisecond, and a part of nobody is removed after three seconds without a look.
+const YOUNG: u64 = 64;
+/// Attempts to build a tree of which parts are evicted meanwhile.
+const ATTEMPTS: u32 = 3;
 
 /// Such work in progress, before the command of its arguments.
 struct Readying {
@@ -38,14 +43,20 @@ struct Growing {
     place: Option<(usize, usize)>,
     /// Version of the record.
     version: u64,
+    /// Parts that were read; the next one follows.
+    read: u64,
+    /// Attempts that failed.
+    failed: u32,
 }
 
 impl Growing {
     /// Takes fields over until the time is over. True: these were all.
     fn step(&mut self, ctx: &mut Ctx<'_>, key: &[u8], record: &Entry<'_>) -> Outcome<bool> {
         if self.version != record.version() {
-            *self = Growing { version: record.version(), ..Growing::default() };
+            let (version, failed) = (record.version(), self.failed);
+            *self = Growing { version, failed, ..Growing::default() };
         }
+        self.keep_young(ctx, key);
         let whole = Whole::of(record);
         let hash: Hash<'_> = read(&whole)?;
         let mut fields = self.place.map_or_else(|| hash.iter(), |place| hash.iter_from(place));
@@ -66,6 +77,26 @@ impl Growing {
             }
         }
     }
+
+    /// Reads the next of its parts.
+    fn keep_young(&mut self, ctx: &Ctx<'_>, key: &[u8]) {
+        let Some(owner) = ctx.store.owner(ctx.ns, key, self.head.id) else { return };
+        for _ in 0..YOUNG.min(self.head.next) {
+            let part = owner.part(self.read % self.head.next);
+            let _replaced = ctx.store.get(PARTS_SPACE, &part, ctx.now);
+            self.read += 1;
+        }
+    }
+
+    /// A step failed, and what it had of the tree is not whole. `Lost`: from the beginning, some
+    /// times.
+    fn start_again(&mut self, refused: Refused) -> Refused {
+        *self = Growing { failed: self.failed + 1, ..Growing::default() };
+        match refused {
+            Refused::Lost if self.failed >= ATTEMPTS => Refused::Error(FULL),
+            refused => refused,
+        }
+    }
 }
 
 impl Readying {
@@ -76,7 +107,8 @@ impl Readying {
             if !is_outgrown(&entry, hash::count(entry.head())) {
                 return Ok(true);
             }
-            if self.growing.step(ctx, key, &entry)? {
+            let step = self.growing.step(ctx, key, &entry);
+            if step.map_err(|refused| self.growing.start_again(refused))? {
                 let head = std::mem::take(&mut self.growing).head;
                 ctx.resume(key, Kind::Hash, head, Some(entry)).commit(ctx)?;
             }

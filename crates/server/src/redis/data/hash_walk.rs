@@ -104,8 +104,9 @@ fn scan_tree(ctx: &mut Ctx<'_>, tree: &Coll<'_>, cursor: u64, options: &Options<
         // A pattern that takes long ends the walk early; its fields are shown unseen.
         if steps > COMPARED || options.matches_counted(item.bytes, &mut steps) {
             pairs.push((item.bytes.to_vec(), item.value.to_vec()));
-            bytes += item.bytes.len() + item.value.len();
         }
+        // Of those that are not shown, too: their run was read.
+        bytes += item.bytes.len() + item.value.len();
         bytes < MOST_BYTES && steps <= COMPARED
     })?;
     shown(ctx, next, pairs.iter().map(|(field, value)| (&field[..], &value[..])));

@@ -6,7 +6,7 @@ use super::super::{
     ctx::{Class, Ctx},
     locks::StripeGuard,
     shared::Shared,
-    waiting::Waiter,
+    waiter::Waiter,
 };
 use super::collection::{BYTES, Side, shift};
 use super::errors::{Outcome, SYNTAX, WRONG_TYPE, few_keys};

@@ -79,7 +79,7 @@ pub(super) use list_moves::Wish;
 pub(super) use parts::{PART, is_one_step};
 pub(super) use sort::reads_others;
 
-use super::{ctx::Ctx, locks::StripeGuard, shared::Shared, waiting::Waiter};
+use super::{ctx::Ctx, locks::StripeGuard, shared::Shared, waiter::Waiter};
 
 /// Handler of a command. Dispatch has checked the number of arguments.
 pub(crate) type Run = fn(&mut Ctx<'_>, &Args<'_>);

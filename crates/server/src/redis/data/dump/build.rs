@@ -11,7 +11,7 @@ use larder_proto::resp::{
 
 use super::super::super::ctx::Ctx;
 use super::super::collection::{Coll, Side};
-use super::super::errors::{Outcome, Refused};
+use super::super::errors::{FULL, Outcome, Refused};
 use super::super::streams::check_name;
 use crate::{clock::Ms, settings::PARTS as PARTS_SPACE};
 
@@ -216,7 +216,6 @@ fn whole(refused: Refused) -> Refused {
 }
 
 pub(super) const BUSY: &str = "BUSYKEY Target key name already exists.";
-pub(super) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// Bytes of a string beside its own.
 const TEXT: usize = 32;

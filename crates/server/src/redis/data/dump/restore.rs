@@ -8,10 +8,10 @@ use larder_proto::resp::{
 use larder_store::PutError;
 
 use super::super::super::ctx::{Class, Ctx};
-use super::super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
+use super::super::errors::{FULL, NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
 use super::super::long::{Bytes, Condition, End, Layout};
 use super::PIECE;
-use super::build::{BUSY, Building, FULL, size};
+use super::build::{BUSY, Building, size};
 use crate::clock::Ms;
 use crate::room::{Held, Place};
 

@@ -6,7 +6,7 @@ use larder_proto::resp::{
     stream::{Consumer, Entry, Group, Pending, StreamId, key},
 };
 
-use super::super::super::{ctx::Class, ctx::Ctx, waiting::Waiter};
+use super::super::super::{ctx::Class, ctx::Ctx, waiter::Waiter};
 use super::super::collection::{Coll, kind_of};
 use super::super::errors::Outcome;
 use super::super::list_moves::Wish;

@@ -4,7 +4,7 @@ use larder_proto::resp::{Args, Reply, Version, collection::Kind, number::parse_i
 
 use super::super::super::{
     ctx::{Class, Ctx},
-    waiting::Waiter,
+    waiter::Waiter,
 };
 use super::super::collection::BYTES;
 use super::super::errors::{Outcome, Refused, SYNTAX, few_keys};
