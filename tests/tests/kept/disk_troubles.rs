@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::disk::{kill, loaded};
 use larder_tests::scratch::Small;
 use larder_tests::{Admin, Larder, Origin, Scratch, get, wait_until};
 use std::path::Path;
@@ -21,17 +22,6 @@ fn start(path: &Path, origin: &Origin, site: &str) -> Larder {
 
 fn figure(larder: &Larder, name: &str) -> u64 {
     Admin::of(larder).json("/api/v1/stats")["disk"][name].as_u64().unwrap()
-}
-
-fn loaded(larder: Larder) -> Larder {
-    wait_until("the index is filled", || figure(&larder, "load_ms") > 0);
-    larder
-}
-
-fn kill(mut larder: Larder) {
-    let pid = rustix::process::Pid::from_raw(larder.pid() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    larder.wait_exit();
 }
 
 fn purge_tag(larder: &Larder) {

@@ -51,8 +51,7 @@ use crate::{
 const AUTO: u64 = 1 << 20;
 /// Bytes from which on such a page is kept in slices.
 const AUTO_FROM: u64 = 4 << 20;
-/// Slices of a page: 4 TiB of 1 MiB each. The origin says how long a page is, and dropping it is a
-/// step for each slice.
+/// Slices of a page: 4 TiB of 1 MiB. Dropping them takes a step for each, of an origin's number.
 const MOST_SLICES: u64 = 1 << 22;
 /// How long a page that cannot be kept in slices is remembered as such, in milliseconds: its next
 /// ranges are asked for once, not twice.
@@ -194,8 +193,7 @@ async fn map(
     let part = partial::content_range(facts.fields)?;
     let etag = facts.fields.get("etag").filter(|tag| tag.starts_with(b"\""))?;
     let short = keep.policy.slice == Slicing::Auto && part.total < AUTO_FROM;
-    let many = part.total / wanted.size >= MOST_SLICES;
-    if short || many || part != wanted.part(part.total) {
+    if short || part.total / wanted.size >= MOST_SLICES || part != wanted.part(part.total) {
         return None;
     }
     let whole = ResponseFacts { status: 200, ..*facts };

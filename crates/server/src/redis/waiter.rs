@@ -68,7 +68,7 @@ impl Waiter {
         result
     }
 
-    /// Has the command run again if a key is gone. Whoever holds the state does so afterwards.
+    /// Has the command run again if a key is gone. The holder of the lock does so when it lets go.
     fn heed(&self) {
         fence(SeqCst);
         while self.missed.load(SeqCst) {

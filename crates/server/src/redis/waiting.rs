@@ -321,8 +321,7 @@ impl Ctx<'_> {
         let blocked = Blocked { waiter, keys, deadline, held };
         self.shared.waiting.enter(self.shared, &blocked);
         // One that was evicted before it entered was told to nobody.
-        let is_gone = |key: &Box<[u8]>| self.look(key).is_none();
-        if blocked.wish().needs_key() && blocked.keys.iter().any(is_gone) {
+        if blocked.wish().needs_key() && blocked.keys.iter().any(|key| self.look(key).is_none()) {
             blocked.waiter.call();
         }
         self.conn.blocked = Some(Box::new(blocked));

@@ -20,8 +20,16 @@ fn play(client: &mut TestClient, conversation: &str) {
     while let (Some(sent), Some(answer)) = (lines.next(), lines.next()) {
         let sent = sent.strip_prefix("> ").expect("a line sent");
         let answer = answer.strip_prefix("< ").expect("an answer");
-        let got = client.send(format!("{sent}\r\n").as_bytes());
-        assert_eq!(escaped(&got), answer, "{sent}");
+        let mut ask = || escaped(&client.send(format!("{sent}\r\n").as_bytes()));
+        let mut got = ask();
+        // A walk ends early where its time is over, on a machine that does other things meanwhile.
+        for _ in 0..1000 {
+            if got == answer || !sent.starts_with("scan 0 ") {
+                break;
+            }
+            got = ask();
+        }
+        assert_eq!(got, answer, "{sent}");
         played += 1;
     }
     assert!(played > 10, "{played} lines played");
