@@ -153,6 +153,8 @@ figures! {
             status: Statuses;
             /// Over all sites.
             latency: Latencies;
+            /// By protocol: HTTP/1, HTTP/2, HTTP/3.
+            protocols: Vec<Protocol>;
             /// Requests that memory alone could not answer, by the reason in the words of RFC 9211
             /// section 2.2.
             why_missed: Counts;
@@ -227,6 +229,17 @@ pub struct Latencies {
     pub hit: Histogram,
     /// The others that were delivered.
     pub miss: Histogram,
+}
+
+/// The time of answers in one protocol.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(default)]
+pub struct Protocol {
+    /// `HTTP/1` (1.0 and 1.1), `HTTP/2` or `HTTP/3`.
+    pub name: String,
+    /// The longest time of HTTP/1 is that of all protocols.
+    pub latency: Latencies,
 }
 
 figures! {
@@ -368,6 +381,20 @@ pub(crate) const HTTP: &[Metric] = &[
                     to.histogram(&[&site.name, "origin"], &site.latency.miss);
                 }
             });
+        },
+    },
+    Metric {
+        name: "larder_http_protocol_duration_seconds",
+        kind: Kind::Histogram,
+        labels: &["protocol", "from"],
+        help: "As `larder_http_request_duration_seconds`, by the protocol of the request: \
+               `HTTP/1`, `HTTP/2` or `HTTP/3`.",
+        rises: "One protocol alone: the networks of its clients, or a flood by it.",
+        read: |s, to| {
+            for protocol in s.http.iter().flat_map(|http| &http.protocols) {
+                to.histogram(&[&protocol.name, "memory"], &protocol.latency.hit);
+                to.histogram(&[&protocol.name, "origin"], &protocol.latency.miss);
+            }
         },
     },
     Metric {

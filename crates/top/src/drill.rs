@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use larder_metrics::{Advice, App as Application, Disk, Histogram, Http, Origin, Snapshot};
+use larder_metrics::{
+    Advice, App as Application, Disk, Histogram, Http, Latencies, Origin, Snapshot,
+};
 use ratatui::text::Line;
 
 use crate::{
@@ -173,6 +175,13 @@ fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
     page.head("HTTP LATENCY");
     page.line(&format!("hits:   {}", quantiles(&hit)));
     page.line(&format!("misses: {}", quantiles(&miss)));
+    for protocol in http.protocols.iter().filter(|protocol| protocol.name != "HTTP/1") {
+        let Latencies { hit, miss } = &protocol.latency;
+        for (from, times) in [("hits", hit), ("misses", miss)].iter().filter(|of| of.1.count() > 0)
+        {
+            page.line(&format!("{} {from}, since the start: {}", protocol.name, quantiles(times)));
+        }
+    }
     for line in chart::draw(&hit, &miss, page.width, CHART) {
         page.lines.push(chart_line(&line, page.app.palette));
     }

@@ -6,7 +6,7 @@
 
 use larder_tests::helper::source_root;
 use larder_tests::sized::{content, origin};
-use larder_tests::{Admin, Larder, Papers};
+use larder_tests::{Admin, Larder, Papers, wait_until};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -62,6 +62,13 @@ fn go_programs_are_served_over_all_protocols() {
     assert_eq!(figure(&larder, "http3_connections"), 1);
     assert_eq!(figure(&larder, "http3_requests"), 8);
     assert_eq!(origin.count(), LENGTHS.len());
+    wait_until("all are timed", || {
+        let stats = Admin::of(&larder).json("/api/v1/stats");
+        let of = |protocol: &Value, from: &str| protocol["latency"][from]["count"].as_u64();
+        let protocols = stats["http"]["protocols"].as_array().unwrap();
+        let timed: Vec<_> = protocols.iter().map(|one| (of(one, "hit"), of(one, "miss"))).collect();
+        timed == [(Some(4), Some(4)), (Some(8), Some(0)), (Some(8), Some(0))]
+    });
 }
 
 #[test]

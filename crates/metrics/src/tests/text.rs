@@ -2,7 +2,7 @@
 
 use crate::{
     App, Certificate, Counts, Disk, Format, Histogram, Http, Latencies, Namespace, Objects, Origin,
-    Outcome, Recorder, Remote, RemoteServer, Site, Snapshot, Spans, prometheus,
+    Outcome, Protocol, Recorder, Remote, RemoteServer, Site, Snapshot, Spans, prometheus,
     table::{self, Kind},
     text::Seconds,
 };
@@ -19,6 +19,7 @@ fn full() -> Snapshot {
         latency: Latencies { hit: histogram(), ..Latencies::default() },
         ..Site::default()
     };
+    let protocol = Protocol { name: "HTTP/2".to_owned(), latency: site.latency.clone() };
     let origin = Origin {
         name: "http://127.0.0.1:9000".to_owned(),
         failures: one("connect"),
@@ -28,6 +29,7 @@ fn full() -> Snapshot {
     };
     let http = Http {
         sites: vec![site],
+        protocols: vec![protocol],
         origins: vec![origin],
         why_missed: one("uri-miss"),
         not_stored: one("private"),

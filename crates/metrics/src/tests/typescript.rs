@@ -8,9 +8,9 @@ use ts_rs::{Config, TS};
 use crate::{
     Advice, AnsweredError, App, Certificate, Columns, Compression, Conditions, Connections, Counts,
     Disk, Family, FamilyAsked, FamilyPeer, Histogram, HotKey, HotUrl, Http, Latencies, LogFigures,
-    LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge, Queue, Queues, Remote,
-    RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys,
-    TopUrls, histogram::HistogramJson,
+    LogLine, Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Protocol, Purge, Queue,
+    Queues, Remote, RemotePages, RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts,
+    TopKeys, TopUrls, histogram::HistogramJson,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/src/admin/web/src/types.ts");
@@ -41,7 +41,8 @@ fn generated() -> String {
         out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses
     );
     declare!(
-        out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Origin, Objects,
+        out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Protocol, Origin,
+        Objects,
         Queue, Queues, Remote, RemoteServer, RemotePages, Family, FamilyPeer, FamilyAsked
     );
     declare!(

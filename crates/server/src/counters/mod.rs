@@ -25,8 +25,11 @@ use std::{
     },
 };
 
-use larder_metrics::{Http, HttpCounters, Origin, SampledUrls, Site};
-use larder_proto::{http::RejectReason, http2::Flood};
+use larder_metrics::{Http, HttpCounters, Latencies, Origin, Protocol, SampledUrls, Site};
+use larder_proto::{
+    http::{RejectReason, Version},
+    http2::Flood,
+};
 
 use crate::{
     net::tls::TlsFailure,
@@ -37,7 +40,7 @@ use crate::{
 pub(crate) use self::{
     findings::{Cause, Finding, Findings, Software, trackers},
     sites::Sites,
-    timing::{Timed, Timing},
+    timing::{Timed, Times, Timing},
 };
 use self::{
     named::Named,
@@ -70,6 +73,8 @@ pub(crate) struct Counters {
     pub(crate) forwards: ForwardReasons,
     /// Responses not stored.
     pub(crate) not_stored: NotStored,
+    /// The time of answers in HTTP/2 and HTTP/3. Those of HTTP/1 are the rest of the sites'.
+    times: [Times; 2],
     /// The hottest URLs.
     pub(crate) urls: SampledUrls,
 }
@@ -88,6 +93,16 @@ impl Counters {
         Self { urls: SampledUrls::new(sample), ..Self::default() }
     }
 
+    /// The time of answers in a protocol; None: HTTP/1.
+    #[inline]
+    pub(crate) fn times(&self, version: Version) -> Option<&Times> {
+        match version {
+            Version::Http10 | Version::Http11 => None,
+            Version::Http2 => Some(&self.times[0]),
+            Version::Http3 => Some(&self.times[1]),
+        }
+    }
+
     /// Counts a rejected request.
     pub(crate) fn reject(&self, reason: RejectReason) {
         self.rejected.one(reason);
@@ -103,6 +118,7 @@ pub(crate) fn figures(
     open: u64,
 ) -> Http {
     let mut http = Http::default();
+    let mut multiplexed = <[Latencies; 2]>::default();
     let mut origins = BTreeMap::<Box<str>, Origin>::new();
     for worker in workers {
         worker.plain.add_to(&mut http);
@@ -111,6 +127,7 @@ pub(crate) fn figures(
         worker.rejected.add_to(&mut http.rejected);
         worker.tls_failures.add_to(&mut http.tls_failures);
         worker.http2_floods.add_to(&mut http.http2_floods);
+        multiplexed.iter_mut().zip(&worker.times).for_each(|(sum, times)| add(sum, times));
         http.sendfile_cache += worker.sendfile_cache.load(Relaxed);
         http.open_files += worker.open_files.load(Relaxed);
         http.file_memory += worker.file_memory.load(Relaxed);
@@ -142,7 +159,28 @@ pub(crate) fn figures(
     }
     http.requests = all.results.total();
     (http.results, http.status, http.latency) = (all.results, all.statuses(), all.latency);
+    http.protocols = protocols(&http.latency, multiplexed);
     http
+}
+
+/// The times by protocol.
+fn protocols(all: &Latencies, multiplexed: [Latencies; 2]) -> Vec<Protocol> {
+    let mut rest = all.clone();
+    for one in &multiplexed {
+        rest.hit = rest.hit.since(&one.hit);
+        rest.miss = rest.miss.since(&one.miss);
+    }
+    let [http2, http3] = multiplexed;
+    [("HTTP/1", rest), ("HTTP/2", http2), ("HTTP/3", http3)]
+        .into_iter()
+        .map(|(name, latency)| Protocol { name: name.to_owned(), latency })
+        .collect()
+}
+
+/// Adds the times of one worker.
+fn add(sum: &mut Latencies, [hit, miss]: &Times) {
+    sum.hit.add(hit);
+    sum.miss.add(miss);
 }
 
 /// The sums of each site over all workers.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use larder_metrics::{Counter, Latencies, Outcome, PerOutcome, Recorder, Results, Statuses};
+use larder_metrics::{Counter, Latencies, Outcome, PerOutcome, Results, Statuses};
 
-use super::named::Named;
+use super::{Times, named::Named};
 
 /// The name of requests that reached no site; its index is 0.
 const NOWHERE: &str = "-";
@@ -18,7 +18,7 @@ pub(crate) struct SiteCounters {
     status: [Counter; 6],
     bytes_out: Counter,
     /// The time of answers from memory, and of those that were waited for.
-    pub(super) times: [Recorder; 2],
+    pub(super) times: Times,
 }
 
 impl SiteCounters {
@@ -81,8 +81,7 @@ impl SiteSums {
         self.results.add(&counters.results);
         self.status.iter_mut().zip(&counters.status).for_each(|(sum, one)| *sum += one.get());
         self.bytes_out += counters.bytes_out.get();
-        self.latency.hit.add(&counters.times[0]);
-        self.latency.miss.add(&counters.times[1]);
+        super::add(&mut self.latency, &counters.times);
     }
 
     pub(super) fn merge(&mut self, other: &SiteSums) {

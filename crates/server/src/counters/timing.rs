@@ -1,11 +1,14 @@
 //! The time of answers.
 
-use larder_metrics::Outcome;
+use larder_metrics::{Outcome, Recorder};
 
 use super::Sites;
 
 /// Answers of a batch beyond the first for which an idle connection keeps memory.
 const KEPT: usize = 16;
+
+/// The times of answers: those from memory; those for which the origin was asked or waited for.
+pub(crate) type Times = [Recorder; 2];
 
 /// Composed answers whose time is recorded when they are sent: one reading of the clock serves a
 /// batch.
@@ -44,12 +47,15 @@ impl Timing {
         }
     }
 
-    /// Records the time of all of them: they are sent.
+    /// Records the time of all of them: they are sent. `protocol`: the times of theirs.
     #[inline]
-    pub(crate) fn settle(&mut self, sites: &Sites, now: u64) {
+    pub(crate) fn settle(&mut self, sites: &Sites, protocol: Option<&Times>, now: u64) {
         for timed in self.first.take().into_iter().chain(self.more.drain(..)) {
-            let times = &sites.at(timed.site).times;
-            times[usize::from(timed.waited)].record(now.saturating_sub(timed.since));
+            let (from, time) = (usize::from(timed.waited), now.saturating_sub(timed.since));
+            sites.at(timed.site).times[from].record(time);
+            if let Some(times) = protocol {
+                times[from].record(time);
+            }
         }
         if self.more.capacity() > KEPT {
             self.more = Vec::new();
@@ -59,6 +65,8 @@ impl Timing {
 
 #[cfg(test)]
 mod tests {
+    use larder_metrics::Histogram;
+
     use super::*;
     use crate::counters::{named::Named, sites::SiteSums};
 
@@ -78,7 +86,8 @@ mod tests {
             Timed::of(Outcome::Tunnel, 0, 1, true).is_none()
                 && Timed::of(Outcome::Purge, 0, 1, false).is_none()
         );
-        timing.settle(&sites, 200);
+        let protocol = Times::default();
+        timing.settle(&sites, Some(&protocol), 200);
         assert!(timing.first.is_none());
         let mut sums = SiteSums::default();
         sums.add(&known.of("a"));
@@ -91,5 +100,7 @@ mod tests {
             ),
             (2, 150, 1, 110)
         );
+        let of = |times: &Recorder| Histogram::of([times].into_iter()).count();
+        assert_eq!([of(&protocol[0]), of(&protocol[1])], [2, 1]);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::{io, rc::Rc};
 
-use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
+use larder_proto::http::{HeadLimits, Parsed, Reject, Version, parse_request, slots};
 
 use crate::{clock::Ms, counters::Timing, http::worker::Worker};
 use crate::{
@@ -436,7 +436,8 @@ impl Conn {
     /// Records how long the sent answers took. Returns the time, in milliseconds.
     pub(super) fn settle(&self, config: &Config, timing: &mut Timing) -> Ms {
         let micros = self.worker.pages.clock.micros();
-        timing.settle(&config.counted, micros);
+        let version = if self.h2.is_some() { Version::Http2 } else { Version::Http11 };
+        timing.settle(&config.counted, self.worker.pages.counters.times(version), micros);
         self.worker.pages.clock.at(micros)
     }
 

@@ -164,7 +164,8 @@ async fn later(
         if ended.is_ok() {
             timing.push(exchange.request.timed());
         }
-        timing.settle(&exchange.request.config.counted, worker.pages.clock.micros());
+        let times = worker.pages.counters.times(exchange.request.head.version);
+        timing.settle(&exchange.request.config.counted, times, worker.pages.clock.micros());
         ended
     };
     let answer = match request.with(&worker.pages, waited).await {

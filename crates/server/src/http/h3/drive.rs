@@ -2,7 +2,10 @@
 
 use std::{rc::Rc, time::Instant};
 
-use larder_proto::http3::{self, ConnectionError, ErrorCode};
+use larder_proto::{
+    http::Version,
+    http3::{self, ConnectionError, ErrorCode},
+};
 use quinn_proto::{Connection, ConnectionError as Lost, Dir, Event, VarInt};
 
 use super::{CONNECTION_WINDOW, Open, Session, var};
@@ -105,7 +108,7 @@ impl Session {
         self.take_mail();
         self.pump(quic);
         let ended = worker.pages.clock.micros();
-        timing.settle(&config.counted, ended);
+        timing.settle(&config.counted, worker.pages.counters.times(Version::Http3), ended);
         worker.timing.set(timing);
         self.drain(quic, now)?;
         self.flush_control(quic)?;

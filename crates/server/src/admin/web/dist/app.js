@@ -470,8 +470,8 @@ var Chart = class {
     const floor = scale.y(0);
     const shown2 = points.map((point, n) => ({ ...point, low: below?.[n]?.value ?? 0 })).filter((point) => !Number.isNaN(point.value) && this.x(point.at) >= LEFT - 0.5);
     if (shown2.length === 0) return "";
-    const there = shown2.map((p2) => `${this.x(p2.at).toFixed(1)} ${scale.y(p2.value).toFixed(1)}`);
-    const back = shown2.reverse().map((p2) => `${this.x(p2.at).toFixed(1)} ${(Number.isNaN(p2.low) ? floor : scale.y(p2.low)).toFixed(1)}`);
+    const there = shown2.map((p3) => `${this.x(p3.at).toFixed(1)} ${scale.y(p3.value).toFixed(1)}`);
+    const back = shown2.reverse().map((p3) => `${this.x(p3.at).toFixed(1)} ${(Number.isNaN(p3.low) ? floor : scale.y(p3.low)).toFixed(1)}`);
     return `M${there.join("L")}L${back.join("L")}Z`;
   }
   drawGrid(scale, anything) {
@@ -2083,6 +2083,45 @@ function queues() {
   return { element: made.element, update };
 }
 
+// src/protocols.ts
+var answers = (protocol) => protocol ? protocol.latency.hit.count + protocol.latency.miss.count : 0;
+var p2 = (now, then, q) => micros(quantile(now, then, q));
+function protocols() {
+  const made = panel("protocols", "Protocols");
+  const table = new Table(
+    "Protocols",
+    [
+      { head: "Protocol", kind: "url", cell: (row2) => row2.name },
+      { head: "Answers", kind: "n", cell: (row2) => rate(row2.rate) },
+      { head: "Hit p50", kind: "n", cell: (row2) => row2.hit, minor: true },
+      { head: "Hit p99", kind: "n", cell: (row2) => row2.slowHit },
+      { head: "Miss p50", kind: "n", cell: (row2) => row2.miss, minor: true },
+      { head: "Miss p99", kind: "n", cell: (row2) => row2.slowMiss }
+    ],
+    (row2) => row2.name,
+    "No HTTP requests yet."
+  );
+  made.body.append(table.element);
+  const update = ({ now, then, seconds: seconds2 }) => {
+    const all = now.http?.protocols ?? [];
+    made.element.hidden = !all.some((protocol) => protocol.name !== "HTTP/1" && answers(protocol) > 0);
+    const spoken = all.filter((protocol) => answers(protocol) > 0);
+    table.update(spoken.map((protocol) => {
+      const old = named(then?.http?.protocols, protocol.name);
+      const { hit, miss } = protocol.latency;
+      return {
+        name: protocol.name,
+        rate: share(answers(protocol) - answers(old), seconds2),
+        hit: p2(hit, old?.latency.hit, 0.5),
+        slowHit: p2(hit, old?.latency.hit, 0.99),
+        miss: p2(miss, old?.latency.miss, 0.5),
+        slowMiss: p2(miss, old?.latency.miss, 0.99)
+      };
+    }));
+  };
+  return { element: made.element, update };
+}
+
 // src/purge.ts
 var KINDS = [
   ["url", "URL"],
@@ -2231,16 +2270,16 @@ var inspect = inspector((url) => purge.offer(url));
 var tail = log((url) => inspect.open(url));
 var hotUrls = urls((url) => inspect.open(url));
 var hotKeys = keys(() => ["memcached", "redis"].filter((face) => recent.now !== null && recent.now[face] !== null));
-var follows = [sites(), misses(), origins(), memory2(), objects(), disk2(), remote2(), apps(), queues()];
+var follows = [sites(), misses(), origins(), memory2(), objects(), disk2(), remote2(), apps(), queues(), protocols()];
 var range = choice("Time shown in charts", RANGES, "300", (value) => axis.setRange(Number(value)));
 var look = choice("Time counted in tables", LOOKS, "minute", () => showTables());
 function build() {
   byId("ranges").append(range.element);
   byId("looks").append(look.element);
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
-  const [sites2, misses2, origins2, memory3, objects2, disk3, remote3, apps2, queues2] = follows.map((panel2) => panel2.element);
+  const [sites2, misses2, origins2, memory3, objects2, disk3, remote3, apps2, queues2, byProtocol] = follows.map((panel2) => panel2.element);
   const columns = [
-    [sites2, misses2, hotUrls.element, disk3, remote3],
+    [sites2, byProtocol, misses2, hotUrls.element, disk3, remote3],
     [origins2, apps2, queues2, memory3, objects2, hotKeys.element, purge.element]
   ];
   for (const column2 of columns) {

@@ -12,6 +12,7 @@ import { Live, type State } from './live';
 import { log } from './log';
 import { overview } from './overview';
 import * as panels from './panels';
+import { protocols } from './protocols';
 import { purgeBox } from './purge';
 import { Recent } from './span';
 import { Samples } from './store';
@@ -45,7 +46,7 @@ const inspect = inspector((url) => purge.offer(url));
 const tail = log((url) => inspect.open(url));
 const hotUrls = urls((url) => inspect.open(url));
 const hotKeys = keys(() => (['memcached', 'redis'] as const).filter((face) => recent.now !== null && recent.now[face] !== null));
-const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.disk(), panels.remote(), panels.apps(), panels.queues()];
+const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.disk(), panels.remote(), panels.apps(), panels.queues(), protocols()];
 const range = choice('Time shown in charts', RANGES, '300', (value) => axis.setRange(Number(value)));
 const look = choice('Time counted in tables', LOOKS, 'minute', () => showTables());
 
@@ -53,10 +54,10 @@ function build(): void {
     byId('ranges').append(range.element);
     byId('looks').append(look.element);
     byId('charts').append(...overview(axis, recent).map((chart) => chart.element));
-    const [sites, misses, origins, memory, objects, disk, remote, apps, queues] = follows.map((panel) => panel.element);
+    const [sites, misses, origins, memory, objects, disk, remote, apps, queues, byProtocol] = follows.map((panel) => panel.element);
     // Two columns, each without holes, whatever is hidden or long.
     const columns = [
-        [sites, misses, hotUrls.element, disk, remote],
+        [sites, byProtocol, misses, hotUrls.element, disk, remote],
         [origins, apps, queues, memory, objects, hotKeys.element, purge.element],
     ];
     for (const column of columns) {

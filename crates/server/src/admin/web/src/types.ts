@@ -104,6 +104,8 @@ export type Http = {
     status: Statuses,
     /** Over all sites. */
     latency: Latencies,
+    /** By protocol: HTTP/1, HTTP/2, HTTP/3. */
+    protocols: Array<Protocol>,
     /** Requests that memory alone could not answer, by the reason in the words of RFC 9211
      * section 2.2. */
     why_missed: Counts,
@@ -329,6 +331,14 @@ export type Site = {
     requests: number,
     /** Bytes of answers, heads included. */
     bytes_out: number,
+};
+
+/** The time of answers in one protocol. */
+export type Protocol = {
+    /** `HTTP/1` (1.0 and 1.1), `HTTP/2` or `HTTP/3`. */
+    name: string,
+    /** The longest time of HTTP/1 is that of all protocols. */
+    latency: Latencies,
 };
 
 /** One origin. */
