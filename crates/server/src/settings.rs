@@ -441,6 +441,8 @@ pub struct Site {
     pub dictionary: Option<DictionarySettings>,
     /// The policy where no rule sets another.
     pub defaults: Arc<RulePolicy>,
+    /// The name of its preset.
+    pub preset: Option<String>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.
     pub rules: Vec<Rule>,
 }

@@ -169,10 +169,10 @@ fn a_head_of_an_endless_page_that_is_not_kept_ends_the_fetch() {
     let larder = Larder::with_config(&config);
     let mut wire = larder.connect();
     let client = H2::connect(larder.addr());
-    // A page that was asked for is known not to be kept: its next HEAD is sent as such.
-    for n in 0..2 {
-        wire.ask("HEAD", &format!("/one{n}"), &["Host: site.test"]).assert_status(200);
-        assert_eq!(client.ask("HEAD", &format!("/two{n}"), &[]).status, 200);
+    // The second time, it is known not to be kept.
+    for _ in 0..2 {
+        wire.ask("HEAD", "/one", &["Host: site.test"]).assert_status(200);
+        assert_eq!(client.ask("HEAD", "/two", &[]).status, 200);
         wait_until("the origin is not read any more", || origin.open_connections() == 0);
     }
 }
@@ -248,6 +248,77 @@ fn a_site_without_lifetimes_is_told_of_the_preset_for_it() {
     assert_eq!(advice["setting"], "preset = \"wordpress\"", "{advice}");
     assert_eq!((&advice["requests"], &advice["of"]), (&Value::from(12), &Value::from(12)));
     assert_eq!(advice["urls"].as_array().unwrap().len(), 3);
+}
+
+/// The check of README, before and after the preset: a page that was not kept is asked for by GET
+/// again, so that the reason is true, and the first request after the change keeps it.
+#[test]
+fn heads_of_a_page_that_is_not_kept_say_why_and_see_a_change() {
+    let origin = Origin::serving(&["Content-Type: text/html"], WORDPRESS);
+    let config = |lines: &str| {
+        format!(
+            "[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \
+             \"{}\"\n{lines}\n",
+            origin.url()
+        )
+    };
+    let larder = Larder::with_config(&config(""));
+    let head = || larder.connect().ask("HEAD", "/", &["Host: site.test"]);
+    for _ in 0..12 {
+        let answer = head();
+        assert!(answer.cache_status_has("detail=no-freshness"), "{answer:?}");
+    }
+    let advice = || Admin::of(&larder).json("/api/v1/stats")["advice"][0].clone();
+    wait_until("all requests in the advice", || advice()["of"] == 12);
+    assert_eq!((&advice()["reason"], &advice()["requests"]), (&"no-freshness".into(), &12.into()));
+    larder.rewrite_config(&config("preset = \"wordpress\""));
+    larder.hup_and_wait();
+    head().assert_forwarded();
+    assert!(head().is_hit());
+}
+
+/// Software that forbids caches to keep its pages until it is told of one is named with the setting
+/// of its own, also where the page is compressed.
+#[test]
+fn software_that_forbids_caches_is_named_with_its_setting() {
+    let page = |generator: &str| format!("<head><meta name=generator content=\"{generator}\">");
+    for (field, generator, preset, words) in [
+        ("Cache-Control: private, must-revalidate, max-age=0", "MediaWiki 1.39", "mediawiki", "$wgUseCdn = true;"),
+        ("Cache-Control: must-revalidate, no-cache, private", "Drupal 10", "drupal", "maximum age"),
+        ("Cache-Control: no-cache, no-store", "Discourse 3.2", "discourse", "stay no-store"),
+    ] {
+        let mut coder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut coder, page(generator).as_bytes()).unwrap();
+        let fields = ["Content-Type: text/html", "Content-Encoding: gzip", field];
+        let body = coder.finish().unwrap();
+        let origin = Origin::start(move |_, reply| {
+            reply.ok(&fields, &body[..]);
+        });
+        let larder = Larder::serve(&[&ANYWHERE[..], &["--origin", &origin.url()]].concat());
+        let advice = || Admin::of(&larder).json("/api/v1/stats")["advice"][0].clone();
+        wait_until("there is advice", || {
+            larder.connect().get("/", &["Accept-Encoding: gzip"]).assert_forwarded();
+            !advice().is_null()
+        });
+        let advice = advice();
+        assert_eq!(advice["setting"], format!("preset = \"{preset}\""), "{advice}");
+        assert!(advice["text"].as_str().unwrap().contains(words), "{advice}");
+        let flag = format!("--preset {preset}");
+        wait_until("a line", || larder.stderr().contains(&flag));
+        let said = larder.stderr();
+        assert!(said.contains(words) && said.matches(&flag).count() == 1, "{said}");
+        // With the preset, the line is not printed, and the advice is what is left to do.
+        let larder = Larder::serve(
+            &[&ANYWHERE[..], &["--origin", &origin.url(), "--preset", preset]].concat(),
+        );
+        let advice = || Admin::of(&larder).json("/api/v1/stats")["advice"][0].clone();
+        wait_until("there is advice", || {
+            larder.connect().get("/", &["Accept-Encoding: gzip"]).assert_forwarded();
+            !advice().is_null()
+        });
+        assert!(advice()["text"].as_str().unwrap().contains(words), "{}", advice());
+        assert_eq!((&advice()["setting"], larder.stderr().contains("--preset")), (&"".into(), false));
+    }
 }
 
 #[test]

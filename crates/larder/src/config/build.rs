@@ -237,6 +237,7 @@ fn site(
         error_pages: pages,
         dictionary,
         defaults: Arc::new(defaults),
+        preset: values.maybe("preset"),
         rules,
     })
 }

@@ -25,6 +25,9 @@ const SHARE: u64 = 10;
 /// Pages without a lifetime after which a line is printed: the second one shows that the first was
 /// not kept.
 const TELL_AFTER: u64 = 2;
+/// Requests of a site in a window that are looked at for its software: a site that does not show it
+/// by then does not show it at all.
+const LOOKS: u64 = 64;
 
 /// A cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +88,9 @@ pub(crate) struct Finding<'f> {
     pub(crate) names: Vec<String>,
     /// The preset for the software of the site, where its answer shows it.
     pub(crate) software: Option<Software>,
-    /// The site has a preset or a lifetime of its own.
+    /// The site has a preset.
+    pub(crate) preset: bool,
+    /// It has a preset or a lifetime of its own.
     pub(crate) settled: bool,
 }
 
@@ -95,6 +100,8 @@ pub(crate) struct Software {
     /// As people call it.
     pub(crate) name: &'static str,
     pub(crate) preset: &'static str,
+    /// A sentence for software that forbids caches to keep its pages until it is told of one.
+    pub(crate) hint: &'static str,
 }
 
 /// The causes of all sites.
@@ -115,6 +122,7 @@ struct State {
 struct Site {
     forwarded: u64,
     software: Option<Software>,
+    preset: bool,
     causes: BTreeMap<Cause, Found>,
 }
 
@@ -143,19 +151,33 @@ impl Findings {
         let site = state.now.entry(finding.site.into()).or_default();
         site.forwarded += 1;
         site.software = finding.software.or(site.software);
+        site.preset = finding.preset;
         let found = site.causes.entry(finding.cause?).or_default();
         found.requests += 1;
         add(&mut found.urls, finding.url);
         finding.names.iter().for_each(|name| add(&mut found.names, name));
-        let due = finding.cause == Some(Cause::NoFreshness)
-            && found.requests == TELL_AFTER
-            && !finding.settled;
+        let is_told = match finding.cause? {
+            Cause::NoFreshness => true,
+            Cause::Private | Cause::NoStore => site.software.is_some_and(|known| known.forbids()),
+            _ => false,
+        };
+        let due = is_told && found.requests >= TELL_AFTER && !finding.settled;
         if !due || state.told.iter().any(|told| **told == *finding.site) {
             return None;
         }
         let site = state.now.get(finding.site)?.clone();
         state.told.push(finding.site.into());
-        Some(line(finding.site, &site, finding.url))
+        Some(line(finding.site, &site, finding.cause?, finding.url))
+    }
+
+    /// Whether the software of this site is not known yet, and may show. Never waits: false where
+    /// another thread is here.
+    pub(crate) fn is_unknown(&self, site: &str) -> bool {
+        let Some(state) = self.0.try_lock() else { return false };
+        let known = |sites: &BTreeMap<Box<str>, Site>| {
+            sites.get(site).is_some_and(|site| site.software.is_some() || site.forwarded >= LOOKS)
+        };
+        !known(&state.now) && !state.before.get(site).is_some_and(|site| site.software.is_some())
     }
 
     /// Forgets everything: the settings are others.
@@ -188,6 +210,7 @@ impl Site {
     fn merge(&mut self, other: &Site) {
         self.forwarded += other.forwarded;
         self.software = other.software.or(self.software);
+        self.preset |= other.preset;
         for (cause, found) in &other.causes {
             let sum = self.causes.entry(*cause).or_default();
             sum.requests += found.requests;
@@ -214,25 +237,38 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// The line for pages that are not kept for want of a lifetime.
-fn line(name: &str, site: &Site, url: &str) -> String {
+/// The line for pages that are not kept, for want of a lifetime or because the software says so.
+fn line(name: &str, site: &Site, cause: Cause, url: &str) -> String {
     let url = cut(url);
     let (looks, preset) = match site.software {
-        Some(software) => (format!("It looks like {}: ", software.name), software.preset),
+        Some(software) => {
+            let hint = if cause == Cause::NoFreshness { "" } else { software.hint };
+            let space = if hint.is_empty() { "" } else { " " };
+            (format!("It looks like {}.{space}{hint} Set ", software.name), software.preset)
+        }
         None => (
             "If visitors without cookies may share them for a minute: ".to_owned(),
             Software::UNKNOWN.preset,
         ),
     };
+    let why = match cause {
+        Cause::Private => "the site says that it is private",
+        Cause::NoStore => "the site says that it must not be kept (no-store)",
+        _ => "the site gives it no lifetime (Cache-Control, Expires or Last-Modified)",
+    };
     format!(
-        "larder: site {name}: {url} is not kept, the site gives it no lifetime (Cache-Control, \
-         Expires or Last-Modified). {looks}`--preset {preset}`, or in its [[site]]: preset = \
+        "larder: site {name}: {url} is not kept, {why}. {looks}`--preset {preset}`, or in its [[site]]: preset = \
          \"{preset}\""
     )
 }
 
 impl Software {
-    const UNKNOWN: Software = Software { name: "", preset: "anonymous" };
+    const UNKNOWN: Software = Software { name: "", preset: "anonymous", hint: "" };
+
+    /// Whether it forbids caches to keep any page until it is told of one.
+    fn forbids(&self) -> bool {
+        !self.hint.is_empty()
+    }
 }
 
 fn advice(name: &str, site: &Site, cause: Cause, found: &Found) -> Advice {
@@ -288,18 +324,8 @@ fn words(site: &Site, cause: Cause, found: &Found) -> (String, String) {
                 .to_owned(),
             String::new(),
         ),
-        Cause::Private => (
-            "The site says that these answers are private. If they are the same for everyone, a \
-             rule for their paths can keep them."
-                .to_owned(),
-            rule(found),
-        ),
-        Cause::NoStore => (
-            "The site says that these answers must not be kept (no-store). If they are the same \
-             for everyone, a rule for their paths can keep them."
-                .to_owned(),
-            rule(found),
-        ),
+        Cause::Private => forbidden(site, "are private", found),
+        Cause::NoStore => forbidden(site, "must not be kept (no-store)", found),
         Cause::Vary => vary(&names),
         Cause::Query => (
             format!(
@@ -308,6 +334,28 @@ fn words(site: &Site, cause: Cause, found: &Found) -> (String, String) {
             ),
             format!("drop_query = [{}]", list(&TRACKERS.map(str::to_owned))),
         ),
+    }
+}
+
+/// Of answers that the site forbids to keep. `is`: in which words.
+fn forbidden(site: &Site, is: &str, found: &Found) -> (String, String) {
+    let text = format!("The site says that these answers {is}.");
+    match site.software {
+        Some(software) if site.preset && software.forbids() => {
+            (format!("{text} {}", software.hint), String::new())
+        }
+        Some(software) if !site.preset => {
+            let Software { name, preset, hint } = software;
+            let space = if hint.is_empty() { "" } else { " " };
+            let text = format!(
+                "{text} It looks like {name}, and there is a preset for it.{space}{hint}"
+            );
+            (text, format!("preset = \"{preset}\""))
+        }
+        _ => {
+            let same = "If they are the same for everyone, a rule for their paths can keep them.";
+            (format!("{text} {same}"), rule(found))
+        }
     }
 }
 
@@ -353,11 +401,12 @@ pub(crate) fn trackers(target: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const WORDPRESS: Software = Software { name: "WordPress", preset: "wordpress" };
+    const WORDPRESS: Software = Software { name: "WordPress", preset: "wordpress", hint: "" };
 
     fn finding(cause: Option<Cause>, url: &str) -> Finding<'_> {
         let (site, software) = ("a.org", Some(WORDPRESS));
-        Finding { site, cause, url, names: vec!["sid".to_owned()], software, settled: false }
+        let names = vec!["sid".to_owned()];
+        Finding { site, cause, url, names, software, preset: false, settled: false }
     }
 
     #[test]
@@ -400,6 +449,26 @@ mod tests {
         assert_eq!(findings.advice().len(), 1);
         findings.forget();
         assert!(findings.advice().is_empty());
+    }
+
+    #[test]
+    fn software_is_looked_for_until_it_is_known() {
+        let findings = Findings::default();
+        assert!(findings.is_unknown("a.org"));
+        let unknown = || Finding { software: None, ..finding(None, "http://a.org/") };
+        for _ in 1..LOOKS {
+            findings.note(1, unknown());
+        }
+        assert!(findings.is_unknown("a.org"));
+        findings.note(1, unknown());
+        assert!(!findings.is_unknown("a.org"));
+        // Once more in each window; what is known is known for one window more.
+        findings.note(1 + WINDOW, unknown());
+        assert!(findings.is_unknown("a.org"));
+        findings.note(1 + WINDOW, finding(None, "http://a.org/"));
+        assert!(!findings.is_unknown("a.org"));
+        findings.note(1 + 2 * WINDOW, unknown());
+        assert!(!findings.is_unknown("a.org"));
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) variant: Option<Vec<u8>>,
     /// Do not wait for others, do not let others wait.
     pub(crate) solo: bool,
+    /// An answer to the same request was not kept a moment ago, and this is why it goes alone.
+    pub(crate) marked: bool,
     /// The response may be stored.
     pub(crate) store: bool,
     /// Others who share the fleet may have what is wanted.
@@ -104,6 +106,7 @@ impl Plan {
             held,
             variant,
             solo: false,
+            marked: false,
             store: true,
             fleet,
             whole: false,
@@ -188,12 +191,14 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
 }
 
 /// Whether a HEAD is sent as a GET, so that the page is kept: also one that is stored and stale, of
-/// which the answer to a HEAD could at most say that it has changed (RFC 9111 section 4.3.5).
+/// which the answer to a HEAD could at most say that it has changed (RFC 9111 section 4.3.5). A page
+/// that was not kept is no exception: after a change of the settings it may be kept, and the answer
+/// says why it is not.
 fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
     request.is_head()
         && route.policy.convert_head
         && plan.store
-        && !plan.solo
+        && (!plan.solo || plan.marked)
         && plan.held.as_ref().is_none_or(|held| {
             held.meta.partial.is_none() || held.meta.flags.any(PageFlags::OTHER_BYTES)
         })

@@ -224,7 +224,11 @@ pub(super) fn step(
         Found::VaryMiss => return nothing(Forward::VaryMiss, false),
         Found::HitForMiss => {
             request.stats.miss.set(Some(Outcome::HitForMiss));
-            return nothing(Forward::UriMiss, true);
+            let mut step = nothing(Forward::UriMiss, true);
+            if let Step::Fetch(plan) = &mut step {
+                plan.marked = true;
+            }
+            return step;
         }
     };
     if request.is_for_others(&held.meta, &route.policy) {

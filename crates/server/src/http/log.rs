@@ -13,6 +13,7 @@ use crate::{
     clock::Clock,
     counters::{Cause, Finding, trackers},
     http::worker::Worker,
+    page::software,
     trace::{Kind, RequestAttributes, Span, TraceIds, Tracer, cut},
 };
 
@@ -68,6 +69,15 @@ pub(crate) fn unread(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64)
     }
 }
 
+/// Whether the software of the request's site is worth to be looked for.
+pub(super) fn is_unknown(exchange: &Exchange<'_, '_>) -> bool {
+    let request = &exchange.request;
+    let host = request.head.host.as_ref().map_or("", |authority| authority.host);
+    request.config.site_for(host).is_some_and(|(site, _)| {
+        site.preset.is_none() && request.pages.shared.findings.is_unknown(&site.name)
+    })
+}
+
 /// Notes why a request was not answered from memory; the first pages of a site that are not kept
 /// for want of a lifetime are told on the terminal.
 #[cold]
@@ -106,8 +116,12 @@ fn find(exchange: &Exchange<'_, '_>, status: u16, why: Forward) {
         cause,
         url: &url,
         names,
-        software: stats.software.get(),
-        settled: cache.ttl.is_some() || cache.refresh.is_some(),
+        software: stats
+            .software
+            .get()
+            .or_else(|| site.preset.as_deref().and_then(software::by_preset)),
+        preset: site.preset.is_some(),
+        settled: cache.ttl.is_some() || cache.refresh.is_some() || site.preset.is_some(),
     };
     if let Some(line) = request.pages.shared.findings.note(request.now(), finding) {
         eprintln!("{line}");

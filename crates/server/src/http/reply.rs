@@ -8,7 +8,7 @@ use crate::{
     http::{
         deliver::{Delivered, content_type, end_head},
         exchange::Exchange,
-        log::{finish, logged_status},
+        log::{self, finish, logged_status},
         passing::{Passed, Passing},
     },
     net::{out::Out, socket::Ended},
@@ -27,7 +27,10 @@ use crate::{
 };
 use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
-use larder_proto::rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip};
+use larder_proto::{
+    page::Encoding,
+    rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip},
+};
 
 /// How an answer ended.
 pub(crate) enum Done {
@@ -118,7 +121,12 @@ pub(super) fn note(exchange: &Exchange<'_, '_>, reply: &Reply) {
     let (stats, head) = (&exchange.request.stats, &reply.answer.head);
     if reply.detail.is_some() {
         stats.detail.set(reply.detail);
-        stats.software.set(software::by_head(head));
+        if log::is_unknown(exchange) {
+            let known = software::by_head(head);
+            stats.software.set(known);
+            let coding = Encoding::of(head::field(head, "content-encoding"));
+            stats.looks.set(known.is_none().then_some(coding));
+        }
     }
     if reply.why == Forward::VaryMiss {
         stats.varies.set(head::field(head, "vary").map(<[u8]>::to_vec));
@@ -276,8 +284,8 @@ pub(super) async fn pour(
         match next {
             Ok(Some(data)) => {
                 let stats = &exchange.request.stats;
-                if at == 0 && stats.detail.get().is_some() && stats.software.get().is_none() {
-                    stats.software.set(software::by_content(&data));
+                if let Some(coding) = stats.looks.take() {
+                    stats.software.set(software::by_content(coding, &data));
                 }
                 let sends = piece(wire, out, exchange, &mut pieces, &data, &|| 0);
                 body.send(data.len(), sends).await?;

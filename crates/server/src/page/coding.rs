@@ -95,6 +95,33 @@ fn read(mut reader: impl Read, most: usize, mut content: Counted) -> Result<Byte
     }
 }
 
+/// The beginning of the content of a body in a coding, `most` bytes at the most. The body may be cut,
+/// or damaged further on; a coding that is not known has none.
+pub(crate) fn beginning(encoding: Encoding, body: &[u8], most: usize) -> Vec<u8> {
+    let mut content = Vec::new();
+    let mut read = |reader: &mut dyn Read| {
+        // An error leaves what was read before it.
+        let _ = reader.take(most as u64).read_to_end(&mut content);
+    };
+    match encoding {
+        Encoding::Identity => read(&mut &body[..]),
+        Encoding::Gzip => read(&mut flate2::read::GzDecoder::new(body)),
+        Encoding::Deflate if is_zlib(body) => read(&mut flate2::read::ZlibDecoder::new(body)),
+        Encoding::Deflate => read(&mut flate2::read::DeflateDecoder::new(body)),
+        Encoding::Br => read(&mut brotli::Decompressor::new(body, 4096)),
+        Encoding::Zstd => {
+            if let Ok(mut reader) = zstd::stream::read::Decoder::new(body) {
+                // The window is allocated as the body says. 8 MiB is the most that a client has
+                // to support (RFC 9659).
+                let _ = reader.window_log_max(23);
+                read(&mut reader);
+            }
+        }
+        Encoding::Dcb | Encoding::Dcz | Encoding::Other => {}
+    }
+    content
+}
+
 /// How hard a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Effort {

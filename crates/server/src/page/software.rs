@@ -1,23 +1,59 @@
 //! Which software made a page, as far as the page shows it: its fields, the cookies it sets, its
 //! generator tag. For advice alone; nothing is decided by it.
 
-use crate::{counters::Software, page::head};
+use larder_proto::page::Encoding;
 
-/// Bytes of a page that are looked at for its generator tag.
+use crate::{
+    counters::Software,
+    page::{coding, head},
+};
+
+/// Bytes of a page that are looked at for its generator tag, without its coding.
 const LOOKED_AT: usize = 16 * 1024;
 
-const fn software(name: &'static str, preset: &'static str) -> Software {
-    Software { name, preset }
+const fn software(name: &'static str, preset: &'static str, hint: &'static str) -> Software {
+    Software { name, preset, hint }
 }
 
-const WORDPRESS: Software = software("WordPress", "wordpress");
-const MEDIAWIKI: Software = software("MediaWiki", "mediawiki");
-const DRUPAL: Software = software("Drupal", "drupal");
-const DJANGO: Software = software("Django", "django");
-const TYPO3: Software = software("TYPO3", "typo3");
-const MAGENTO: Software = software("Magento", "magento");
-const GHOST: Software = software("Ghost", "ghost");
-const DISCOURSE: Software = software("Discourse", "discourse");
+const WORDPRESS: Software = software("WordPress", "wordpress", "");
+const MEDIAWIKI: Software = software(
+    "MediaWiki",
+    "mediawiki",
+    "MediaWiki's pages are private until LocalSettings.php says $wgUseCdn = true;",
+);
+const DRUPAL: Software = software(
+    "Drupal",
+    "drupal",
+    "Drupal's pages are private until it has a maximum age for them: Configuration, Performance, \
+     \"Browser and proxy cache maximum age\".",
+);
+const DJANGO: Software = software("Django", "django", "");
+const TYPO3: Software = software(
+    "TYPO3",
+    "typo3",
+    "TYPO3's pages are private until its TypoScript says config.sendCacheHeaders = 1",
+);
+const MAGENTO: Software = software(
+    "Magento",
+    "magento",
+    "Magento's pages are no-store until its page cache is set to Varnish: Stores, Configuration, \
+     Advanced, System, Full Page Cache.",
+);
+const GHOST: Software = software("Ghost", "ghost", "");
+const DISCOURSE: Software = software(
+    "Discourse",
+    "discourse",
+    "Discourse's pages stay no-store, it keeps them for visitors itself; its files and feeds are \
+     kept.",
+);
+
+const ALL: [Software; 8] =
+    [WORDPRESS, MEDIAWIKI, DRUPAL, DJANGO, TYPO3, MAGENTO, GHOST, DISCOURSE];
+
+/// By the preset that a site has.
+pub(crate) fn by_preset(preset: &str) -> Option<Software> {
+    ALL.into_iter().find(|software| software.preset == preset)
+}
 
 /// Fields, and a part of their value in lower case (empty: any value).
 const FIELDS: [(&str, &str, Software); 14] = [
@@ -92,13 +128,18 @@ pub(crate) fn by_head(answer: &[u8]) -> Option<Software> {
     security.iter().all(|(name, part)| has(name, part)).then_some(DJANGO)
 }
 
-/// By the beginning of a page's content.
-pub(crate) fn by_content(content: &[u8]) -> Option<Software> {
-    let text = content[..content.len().min(LOOKED_AT)].to_ascii_lowercase();
+/// By the first piece of a page's content, which may be in a coding.
+pub(crate) fn by_content(encoding: Encoding, piece: &[u8]) -> Option<Software> {
+    let text = match encoding {
+        Encoding::Identity => piece[..piece.len().min(LOOKED_AT)].to_ascii_lowercase(),
+        _ => coding::beginning(encoding, piece, LOOKED_AT).to_ascii_lowercase(),
+    };
     if contains(&text, "csrfmiddlewaretoken") {
         return Some(DJANGO);
     }
-    let at = find(&text, b"name=\"generator\"").or_else(|| find(&text, b"name='generator'"))?;
+    // Programs that make pages shorter leave the quotes out.
+    let names = ["name=\"generator\"", "name='generator'", "name=generator"];
+    let at = names.iter().find_map(|name| find(&text, name.as_bytes()))?;
     // `content` may stand before or behind the name, in the same tag.
     let start = text[..at].iter().rposition(|byte| *byte == b'<')?;
     let tag = text[start..].split(|byte| *byte == b'>').next()?;
@@ -152,7 +193,9 @@ mod tests {
 
     #[test]
     fn sites_are_recognised_by_their_generator() {
-        let of = |html: &str| by_content(html.as_bytes()).map(|known| known.preset);
+        let of = |html: &str| {
+            by_content(Encoding::Identity, html.as_bytes()).map(|known| known.preset)
+        };
         assert_eq!(
             of("<head><meta name=\"generator\" content=\"WordPress 6.4\" />"),
             Some("wordpress")
@@ -160,7 +203,36 @@ mod tests {
         assert_eq!(of("<meta content='MediaWiki 1.39' name='generator'>"), Some("mediawiki"));
         assert_eq!(of("<meta name=\"generator\" content=\"Ghost 5.8\">"), Some("ghost"));
         assert_eq!(of("<meta name=\"generator\" content=\"Hugo 0.1\">"), None);
+        assert_eq!(of("<meta name=generator content=\"MediaWiki 1.39.1\">"), Some("mediawiki"));
+        assert_eq!(of("<meta content=Drupal name=generator>"), Some("drupal"));
         assert_eq!(of("<p>WordPress</p>"), None);
         assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn sites_are_recognised_behind_a_coding() {
+        let filler = "<!-- nothing -->".repeat(400);
+        let html = format!("<head><meta name=\"generator\" content=\"MediaWiki 1.39\">{filler}");
+        let of = |encoding, body: &[u8]| by_content(encoding, body).map(|known| known.preset);
+        for encoding in [Encoding::Gzip, Encoding::Br, Encoding::Zstd] {
+            let body = coding::coded(encoding, coding::Effort::Good, html.as_bytes()).unwrap();
+            assert_eq!(of(encoding, &body), Some("mediawiki"), "{encoding:?}");
+            assert_eq!(of(Encoding::Other, &body), None);
+            for cut in 0..body.len() {
+                let _ = of(encoding, &body[..cut]);
+            }
+        }
+        // The first piece of a longer page, and a page that says it late.
+        let long: String = (0..20_000).map(|n: u32| format!("{:x} ", n.wrapping_mul(40_503))).collect();
+        let early = coding::coded(Encoding::Gzip, coding::Effort::Fast, format!("{html}{long}").as_bytes());
+        assert_eq!(of(Encoding::Gzip, &early.unwrap()[..16_000]), Some("mediawiki"));
+        let late = coding::coded(Encoding::Gzip, coding::Effort::Fast, format!("{long}{html}").as_bytes());
+        assert_eq!(of(Encoding::Gzip, &late.unwrap()), None);
+    }
+
+    #[test]
+    fn presets_have_their_software() {
+        assert_eq!(by_preset("mediawiki"), Some(MEDIAWIKI));
+        assert_eq!(by_preset("anonymous"), None);
     }
 }

@@ -23,7 +23,7 @@ use std::{
 use larder_metrics::Outcome;
 use larder_proto::{
     http::{Method, OwnedHead, RequestHead, forwarded, key},
-    page::{Meta, PageFlags},
+    page::{Encoding, Meta, PageFlags},
     rules::{Forward, RequestView, forward, only_if_cached, strip},
 };
 
@@ -54,6 +54,8 @@ pub(crate) struct RequestStats {
     pub(crate) detail: Cell<Option<&'static str>>,
     /// The software that its answer shows, looked for where the answer is not stored.
     pub(crate) software: Cell<Option<Software>>,
+    /// The coding of the content in which it is looked for; None: it is not.
+    pub(crate) looks: Cell<Option<Encoding>>,
     /// The value of Vary of an answer for which only others were stored.
     pub(crate) varies: Cell<Option<Vec<u8>>>,
     /// Names the answer in the log, where it is an error of our own.

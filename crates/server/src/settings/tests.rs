@@ -43,6 +43,7 @@ fn site(hosts: &[&str]) -> Site {
         error_pages: Arc::default(),
         dictionary: None,
         defaults: Arc::default(),
+        preset: None,
         rules: Vec::new(),
     }
 }
