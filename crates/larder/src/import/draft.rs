@@ -136,6 +136,8 @@ pub(super) struct Draft {
     /// Files of certificate and key.
     pub(super) certificates: Vec<(String, String)>,
     pub(super) memcached: Keys,
+    pub(super) memcached_tls: Keys,
+    pub(super) disk: Keys,
     pub(super) sites: Vec<SiteDraft>,
     pub(super) notes: Vec<String>,
     pub(super) left: Vec<Left>,
@@ -174,6 +176,8 @@ impl Draft {
             let _ = writeln!(out, "\n[[https.certificates]]\ncert = {cert}\nkey = {key}");
         }
         table(&mut out, "memcached", &self.memcached);
+        table(&mut out, "memcached.tls", &self.memcached_tls);
+        table(&mut out, "disk", &self.disk);
         for site in &self.sites {
             site.write(&mut out);
         }

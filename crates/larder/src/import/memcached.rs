@@ -9,6 +9,7 @@ const WITH_VALUE: &str = "pUslamcuPfntRbBIoYeND";
 pub(super) fn draft(words: &[&str]) -> Draft {
     let mut draft = Draft::default();
     let (mut port, mut addresses) = ("11211".to_owned(), Vec::new());
+    let mut tls = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let (flag, value) = split(word, &mut words);
@@ -38,6 +39,8 @@ pub(super) fn draft(words: &[&str]) -> Draft {
             "-W" | "--disable-watch" => draft.memcached.set("watch", "false"),
             "-A" | "--enable-shutdown" => draft.memcached.set("shutdown", "true"),
             "-u" | "--user" => draft.root.text("user", &value),
+            "-Z" | "--enable-ssl" => tls = true,
+            "-o" | "--extended" => value.split(',').for_each(|word| extended(word, &mut draft)),
             "-v" | "-vv" | "-vvv" | "--verbose" | "-k" | "--lock-memory" => {}
             "-d" | "--daemon" | "-P" | "--pidfile" | "-r" | "--enable-coredumps" => draft.leave(
                 0,
@@ -66,16 +69,47 @@ pub(super) fn draft(words: &[&str]) -> Draft {
                 .to_owned(),
         );
     }
+    if tls && !(draft.memcached_tls.has("cert") && draft.memcached_tls.has("key")) {
+        let why = "name its files: [memcached.tls] cert and key";
+        draft.leave(0, "-Z", why);
+    }
     for address in addresses {
+        let (address, plain) = match address.strip_prefix("notls:") {
+            Some(address) => (address.to_owned(), true),
+            None => (address, !tls),
+        };
         let address = if address == "*" { "0.0.0.0" } else { &address };
         let named = match address.parse::<std::net::IpAddr>() {
             Ok(ip) => format!("{}:{port}", shown(ip)),
             Err(_) if address == "localhost" => format!("127.0.0.1:{port}"),
             Err(_) => address.to_owned(),
         };
-        draft.memcached.add("listen", &named);
+        let keys = if plain { &mut draft.memcached } else { &mut draft.memcached_tls };
+        keys.add("listen", &named);
     }
     draft
+}
+
+/// An option of `-o`.
+fn extended(word: &str, draft: &mut Draft) {
+    let (name, value) = word.split_once('=').unwrap_or((word, ""));
+    let tls = &mut draft.memcached_tls;
+    match (name, value) {
+        ("ssl_chain_cert", _) => tls.text("cert", value),
+        ("ssl_key", _) => tls.text("key", value),
+        ("ssl_ca_cert", _) => tls.text("client_ca", value),
+        ("ssl_verify_mode", "0") => tls.text("client_certificate", "off"),
+        ("ssl_verify_mode", "1") => tls.text("client_certificate", "optional"),
+        ("ssl_verify_mode", "2" | "3") => tls.text("client_certificate", "required"),
+        // TLS 1.2 is the oldest that Larder speaks.
+        ("ssl_min_version", "3" | "tlsv1.3") => tls.text("min_version", "1.3"),
+        ("ssl_min_version", _) => {}
+        _ => draft.leave(
+            0,
+            format!("-o {word}"),
+            "`larder memcached` takes memcached's own flags, this one among them",
+        ),
+    }
 }
 
 fn shown(ip: std::net::IpAddr) -> String {

@@ -1,4 +1,4 @@
-//! Ten configurations of each program, written after its documentation and usual guides. The result
+//! Ten configurations of each program and more, written after its documentation and usual guides. The result
 //! of each is compared with the one beside it; LARDER_BLESS=1 writes it anew. Each is valid.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
@@ -41,7 +41,7 @@ fn compare(program: &str, name: &str, draft: &Draft) {
 #[test]
 fn nginx_sites() {
     let all = samples("nginx", "conf");
-    assert_eq!(all.len(), 10);
+    assert_eq!(all.len(), 11);
     for (name, text) in all {
         compare("nginx", &name, &nginx::draft(&text));
     }
@@ -50,7 +50,7 @@ fn nginx_sites() {
 #[test]
 fn varnish_files_with_flags() {
     let all = samples("varnish", "vcl");
-    assert_eq!(all.len(), 10);
+    assert_eq!(all.len(), 11);
     for (name, text) in all {
         // The first line may have flags of varnishd.
         let first = text.lines().next().unwrap_or_default();
@@ -78,6 +78,31 @@ fn memcached_command_lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         compare("memcached", &format!("{number}"), &memcached::draft(&words));
     }
+}
+
+/// A server of TLS is not imported as one without.
+#[test]
+fn memcached_with_tls() {
+    let words = "-Z -l 10.0.0.1,notls:127.0.0.1 -o ssl_chain_cert=/etc/c.pem,ssl_key=/etc/k.pem,\
+                 ssl_ca_cert=/etc/ca.pem,ssl_verify_mode=2,modern";
+    let draft = memcached::draft(&words.split_whitespace().collect::<Vec<_>>());
+    let made = draft.toml("x");
+    let (plain, tls) = made.split_once("[memcached.tls]").expect("a table");
+    assert!(plain.contains("listen = [\"127.0.0.1:11211\"]"), "{made}");
+    let keys: Vec<&str> = tls.lines().filter(|line| !line.is_empty()).collect();
+    let expected = [
+        "cert = \"/etc/c.pem\"",
+        "key = \"/etc/k.pem\"",
+        "client_ca = \"/etc/ca.pem\"",
+        "client_certificate = \"required\"",
+        "listen = [\"10.0.0.1:11211\"]",
+    ];
+    assert_eq!(keys, expected, "{made}");
+    assert_eq!(draft.left.len(), 1, "{:?}", draft.left);
+    // Without its files nothing is served in plain text.
+    let draft = memcached::draft(&["-Z"]);
+    assert_eq!(draft.left[0].text, "-Z");
+    assert!(!draft.toml("x").contains("[memcached]"));
 }
 
 #[test]

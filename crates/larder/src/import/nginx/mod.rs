@@ -10,7 +10,7 @@ use self::{
     cache::{Context, policy},
     parse::{Directive, parse},
     places::{
-        access_log, body_size, keys_note, listen, order, overrides, path, tree, value_of,
+        access_log, body_size, listen, order, overrides, path, prefixes, target, tree, value_of,
         with_scheme,
     },
 };
@@ -59,7 +59,6 @@ const NEEDLESS: &[&str] = &[
     "log_not_found",
     "charset",
     "etag",
-    "internal",
     "gzip_types",
     "gzip_vary",
     "gzip_proxied",
@@ -153,14 +152,27 @@ impl Nginx {
         let name = zone.split(':').next().unwrap_or_default().to_owned();
         let inactive = value_of(directive, "inactive").and_then(|text| times::time(&text));
         self.zones.insert(name, inactive.unwrap_or_else(|| "10m".to_owned()));
-        if let Some(memory) = value_of(directive, "max_size").and_then(|text| times::memory(&text))
-        {
-            draft.root.text("memory", &memory);
-            draft.notes.push(format!(
-                "nginx keeps up to {memory} of pages on disk; Larder keeps them in memory and evicts \
-                 the least used. Give it what the machine can spare, and `[disk]` the rest."
+        let Some(size) = value_of(directive, "max_size").and_then(|text| times::memory(&text))
+        else {
+            return draft.notes.push(format!(
+                "nginx keeps pages in {}; Larder keeps them in memory, and evicts the least used. \
+                 `[disk]` keeps more of them.",
+                directive.arg()
             ));
+        };
+        if draft.disk.has("path") {
+            let why = "there is one disk for all sites: add this to the size of [disk]";
+            return draft.leave(directive.line, directive.text(), why);
         }
+        let path = directive.arg().trim_end_matches('/');
+        let own = path.replace("nginx", "larder");
+        draft.disk.text("path", &if own == path { format!("{path}-larder") } else { own });
+        draft.disk.text("size", &size);
+        draft.notes.push(format!(
+            "Pages that leave memory are kept in up to {size} on disk, as nginx keeps them all; \
+             `memory` is beside it: give it what the machine can spare. The directory is Larder's \
+             own."
+        ));
     }
 
     fn upstream(&mut self, directive: &Directive, draft: &mut Draft) {
@@ -328,6 +340,7 @@ impl Nginx {
         site.origin = urls;
         site.origin_keys = extra;
         tree(&directives, &mut site.origin_keys, draft);
+        prefixes(main, &directives, &mut site.keys, draft);
         let context_of = Context { zones: &self.zones, rates: &self.rates, needless: NEEDLESS };
         policy(&context_of, &directives, &mut site.keys, &mut site.origin_keys, draft);
         if self.wordpress {
@@ -358,6 +371,13 @@ impl Nginx {
         let refuses = |d: &&Directive| {
             d.name() == "deny" || (d.name() == "return" && d.arg().starts_with('4'))
         };
+        if own.iter().any(|d| d.name() == "internal") {
+            // Its files may lie below the root of the others.
+            let why = "no path is internal here: let the origin refuse it, or give it a \
+                       [[site.rule]] with a files origin and try_files = [\"=404\"]; files that \
+                       X-Accel-Redirect names are found by send_files of the origin";
+            return draft.leave(location.line, format!("{}: internal", location.text()), why);
+        }
         if let Some(denied) = own.iter().find(refuses) {
             let why = "no path is refused here, and this one is served: let the origin refuse it, \
                        or try_files = [\"=404\"] of a files origin";
@@ -371,7 +391,28 @@ impl Nginx {
             return site.rules.push(rule);
         }
         let mut keys = Keys::default();
-        let urls = self.source(directives, &mut keys, draft);
+        let mut urls = self.source(directives, &mut keys, draft);
+        let of_files = urls.iter().any(|url| url.starts_with("files:"));
+        let names_one = own.iter().any(|d| matches!(d.name(), "root" | "alias"));
+        if of_files && !names_one && site.origin.iter().any(|url| url.starts_with("fcgi")) {
+            // The root of scripts: their origin serves the files beside them.
+            urls.clear();
+        }
+        if urls.is_empty() {
+            own.iter().filter(|d| matches!(d.name(), "try_files" | "autoindex")).for_each(|d| {
+                let why = "it is a key of an origin: give the rule an origin of its own";
+                draft.leave(d.line, format!("{}: {}", location.text(), d.text()), why);
+            });
+        } else {
+            tree(own, &mut keys, draft);
+        }
+        prefixes(Some(location), directives, &mut rule.keys, draft);
+        let stays = site.keys.has("add_prefix") && !rule.keys.has("add_prefix");
+        if stays && !urls.is_empty() {
+            let why = "add_prefix of the site is one of its rules too: move it to a rule for `/*` \
+                       behind this one";
+            draft.leave(location.line, location.text(), why);
+        }
         let context = Context { zones: &self.zones, rates: &self.rates, needless: NEEDLESS };
         policy(&context, directives, &mut rule.keys, &mut keys, draft);
         if !urls.is_empty() && site.origin.is_empty() {
@@ -387,15 +428,7 @@ impl Nginx {
         let find = |name: &str| directives.iter().rev().find(|d| d.name() == name);
         let root = find("root").map(|root| root.arg().to_owned());
         if let Some(pass) = find("proxy_pass") {
-            let (scheme, rest) = pass.arg().split_once("://").unwrap_or(("http", pass.arg()));
-            let (name, path) = rest.split_once('/').map_or((rest, ""), |(name, path)| (name, path));
-            if !path.is_empty() && name != "unix:" {
-                keys_note(
-                    draft,
-                    pass,
-                    "the path behind the host is added: add_prefix, strip_prefix of a rule",
-                );
-            }
+            let (scheme, name, _) = target(pass);
             if name.contains('$') {
                 draft.leave(
                     pass.line,
@@ -405,8 +438,8 @@ impl Nginx {
                 return Vec::new();
             }
             let Some((servers, more)) = self.upstreams.get(name) else {
-                return vec![match rest.strip_prefix("unix:") {
-                    Some(path) => format!("http+unix:{}", path.trim_end_matches([':', '/'])),
+                return vec![match name.strip_prefix("unix:") {
+                    Some(path) => format!("http+unix:{path}"),
                     None => format!("{scheme}://{name}"),
                 }];
             };
@@ -421,7 +454,8 @@ impl Nginx {
             let servers = upstream.unwrap_or_else(|| vec![pass.arg().to_owned()]);
             return servers.iter().map(|server| with_scheme("fcgi", server)).collect();
         }
-        root.map(|root| format!("files:{root}")).into_iter().collect()
+        let alias = find("alias").map(|alias| alias.arg().trim_end_matches('/').to_owned());
+        alias.or(root).map(|root| format!("files:{root}")).into_iter().collect()
     }
 
     /// `if` of a server.

@@ -10,18 +10,20 @@ use super::{
 
 /// Keys of an origin with files: `try_files`, `index`, `autoindex`.
 pub(super) fn tree(directives: &[Directive], keys: &mut Keys, draft: &mut Draft) {
-    if directives.iter().any(|directive| directive.name() == "proxy_pass") {
-        return;
-    }
+    let proxied = directives.iter().any(|directive| directive.name() == "proxy_pass");
     for directive in directives {
         match directive.name() {
             "try_files" if directive.args().iter().any(|place| place.starts_with('@')) => {
-                draft.leave(
-                    directive.line,
-                    directive.text(),
-                    "named locations have no counterpart",
-                );
+                let why = "a file or else another server has no counterpart: give the paths of \
+                           files a [[site.rule]] with origin = \"files:...\"";
+                draft.leave(directive.line, directive.text(), why);
             }
+            "try_files" if proxied => {
+                let why = "files before a server have no counterpart: give their paths a \
+                           [[site.rule]] with origin = \"files:...\"";
+                draft.leave(directive.line, directive.text(), why);
+            }
+            _ if proxied => {}
             "try_files" if !keys.has("try_files") => {
                 directive.args().iter().for_each(|place| keys.add("try_files", place));
             }
@@ -31,8 +33,72 @@ pub(super) fn tree(directives: &[Directive], keys: &mut Keys, draft: &mut Draft)
     }
 }
 
-pub(super) fn keys_note(draft: &mut Draft, directive: &Directive, why: &str) {
-    draft.leave(directive.line, directive.text(), why);
+/// The place in the path of a request that a location names, if it is the beginning of one.
+fn beginning(location: Option<&Directive>) -> Option<&str> {
+    let Some(location) = location else { return Some("/") };
+    match location.args() {
+        [path] if path.starts_with('/') => Some(path),
+        [sign, path] if sign == "^~" => Some(path),
+        _ => None,
+    }
+}
+
+/// Scheme, server and path of `proxy_pass`: with a path, even `/`, nginx puts it in the place of the
+/// location's.
+pub(super) fn target(pass: &Directive) -> (&str, &str, Option<&str>) {
+    let (scheme, rest) = pass.arg().split_once("://").unwrap_or(("http", pass.arg()));
+    if rest.starts_with("unix:") {
+        let after = rest["unix:".len()..].split_once(':');
+        return match after {
+            Some((socket, path)) => {
+                let end = "unix:".len() + socket.len();
+                (scheme, &rest[..end], Some(path).filter(|path| !path.is_empty()))
+            }
+            None => (scheme, rest, None),
+        };
+    }
+    match rest.find('/') {
+        Some(at) => (scheme, &rest[..at], Some(&rest[at..])),
+        None => (scheme, rest, None),
+    }
+}
+
+/// `strip_prefix` and `add_prefix`, where the server's path takes the place of the location's.
+pub(super) fn prefixes(
+    location: Option<&Directive>,
+    directives: &[Directive],
+    keys: &mut Keys,
+    draft: &mut Draft,
+) {
+    let find = |name: &str| directives.iter().rev().find(|directive| directive.name() == name);
+    let (directive, to) = match (find("proxy_pass"), find("alias")) {
+        (Some(pass), _) => match target(pass).2 {
+            Some(path) => (pass, path),
+            None => return,
+        },
+        (None, Some(alias)) => (alias, "/"),
+        (None, None) => return,
+    };
+    let from = beginning(location).filter(|from| {
+        // `/api/` becomes `/v1`, and `/api/x` becomes `/v1x`.
+        let cuts = from.ends_with('/') && !to.ends_with('/');
+        !to.contains(['$', '?']) && !cuts
+    });
+    let Some(from) = from else {
+        let why = "its path takes the place of the location's: strip_prefix and add_prefix of the \
+                   [[site.rule]], by hand";
+        return draft.leave(directive.line, directive.text(), why);
+    };
+    let (from, to) = (from.trim_end_matches('/'), to.trim_end_matches('/'));
+    if from == to {
+        return;
+    }
+    if !from.is_empty() {
+        keys.text("strip_prefix", from);
+    }
+    if !to.is_empty() {
+        keys.text("add_prefix", to);
+    }
 }
 
 pub(super) fn with_scheme(scheme: &str, server: &str) -> String {
@@ -56,7 +122,7 @@ pub(super) fn overrides(inner: &Directive, outer: &Directive) -> bool {
         outer.name(),
         "proxy_cache_valid" | "fastcgi_cache_valid" | "add_header" | "proxy_set_header"
     );
-    let sources = ["proxy_pass", "fastcgi_pass", "root"];
+    let sources = ["proxy_pass", "fastcgi_pass", "root", "alias"];
     let both = sources.contains(&inner.name())
         && sources.contains(&outer.name())
         && inner.name() != "root"

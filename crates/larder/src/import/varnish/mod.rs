@@ -22,7 +22,7 @@ pub(super) fn draft(text: &str, flags: &[String]) -> Draft {
     for declaration in &declarations {
         match declaration.kind.as_str() {
             "backend" => vcl.backend(declaration, &mut draft),
-            "acl" => vcl.acl(declaration),
+            "acl" => vcl.acl(declaration, &mut draft),
             "vcl" | "import" | "probe" | "" => {}
             "include" => draft.leave(
                 declaration.line,
@@ -144,16 +144,26 @@ impl Vcl {
         self.site.notes.push(note.to_owned());
     }
 
-    fn acl(&mut self, declaration: &Declaration) {
-        let mut nets = Vec::new();
+    /// A list with an exception names nobody: without the exception, it would name too many.
+    fn acl(&mut self, declaration: &Declaration, draft: &mut Draft) {
+        let (mut nets, mut excepts) = (Vec::new(), false);
         for statement in &declaration.inner {
-            let Statement::Plain { words, .. } = statement else { continue };
+            let Statement::Plain { line, words } = statement else { continue };
             let net = words.concat().replace('"', "");
-            nets.extend(match net.as_str() {
-                "localhost" => vec!["127.0.0.1".to_owned(), "::1".to_owned()],
-                net if net.starts_with('!') => Vec::new(),
-                net => vec![net.to_owned()],
-            });
+            match net.as_str() {
+                "localhost" => nets.extend(["127.0.0.1".to_owned(), "::1".to_owned()]),
+                net if net.starts_with('!') => {
+                    excepts = true;
+                    let text = format!("acl {}: {}", declaration.name, words.join(" "));
+                    let why = "a list has no exceptions here, so nobody of it may purge: name \
+                               those that may, purge = { from = [...] }";
+                    draft.leave(*line, text, why);
+                }
+                net => nets.push(net.to_owned()),
+            }
+        }
+        if excepts {
+            nets.clear();
         }
         self.acls.push((declaration.name.clone(), nets));
     }
