@@ -39,21 +39,39 @@ await page.keyboard.press('Enter');
 await until('a row', async () => (await page.locator('#inspect tbody').innerText()).includes('/page'));
 await page.keyboard.press('Escape');
 
+// A page that was opened is told in words, and Esc closes it.
+await page.locator('#inspect tbody button').first().click();
+await until('the page in words', async () => /Fresh: it is/.test(await page.locator('.details .verdict').innerText()));
+for (const word of ['fresh until', 'kept until', 'variant of']) {
+    same(`"${word}" is said`, await page.locator('.details dt', { hasText: word }).first().isVisible(), true);
+}
+same('the rest is folded', await page.locator('.details dt', { hasText: 'record size' }).first().isVisible(), false);
+await page.keyboard.press('Escape');
+await until('the page to close', async () => !(await page.locator('.details').isVisible()));
+
 await page.keyboard.press('p');
 await until('the purge box', async () => (await focused()) === 'purge-what');
 await page.keyboard.press('Escape');
 
 await page.keyboard.press('r');
-same('the range went on', await page.locator('#ranges [aria-checked="true"]').innerText(), '15 min');
+same('the range went on', await page.locator('#ranges [aria-checked="true"]').innerText(), '5 min');
 await page.locator('#ranges [aria-checked="true"]').focus();
 await page.keyboard.press('ArrowRight');
-same('arrows choose', await page.locator('#ranges [aria-checked="true"]').innerText(), '1 h');
+same('arrows choose', await page.locator('#ranges [aria-checked="true"]').innerText(), '15 min');
 
 await page.keyboard.press('t');
 await page.keyboard.press('t');
 same('dark', await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
 const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
 same('dark is dark', ground, 'rgb(15, 20, 22)');
+
+// On a phone panels fold, and the controls stand in one row.
+await page.setViewportSize({ width: 400, height: 800 });
+same('folded', await page.locator('#log .panel-body').isVisible(), false);
+await page.locator('#log .fold').click();
+same('open', await page.locator('#log .panel-body').isVisible(), true);
+const tops = await page.locator('.how > :visible:not(:empty)').evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ top, height }) => top + height / 2));
+same('controls in one row', Math.max(...tops) - Math.min(...tops) < 12, true);
 
 // At phone width nothing is wider than the page.
 for (const width of [360, 390, 768, 1920]) {

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::helper::{free_port, source_root};
-use larder_tests::{Larder, Origin, Scratch, wait_for};
+use larder_tests::{Larder, Origin, Scratch, get, wait_for};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -110,6 +110,9 @@ fn advice_names_sections_that_are_there() {
         .filter_map(|line| line.trim().strip_prefix("docs: '")?.strip_suffix("',"))
         .collect();
     assert!(named.len() >= 8, "{named:?}");
+    let origin = origin();
+    let larder = larder(&origin, "127.0.0.1:0");
+    dashboard(&larder);
     for name in named {
         let (file, section) = name.split_once(", ").unwrap_or((name, ""));
         let text = fs::read_to_string(source_root().join(file)).unwrap_or_default();
@@ -119,7 +122,15 @@ fn advice_names_sections_that_are_there() {
             section.is_empty() || text.lines().any(|line| line == heading),
             "{file} has no {heading:?}"
         );
+        // The server serves it, and the section has the anchor that the dashboard links to.
+        let page = get(larder.face("admin"), &format!("/{file}"));
+        let page = page.assert_status(200).text().to_owned();
+        let kept = |c: &char| c.is_ascii_alphanumeric() || [' ', '-', '_'].contains(c);
+        let anchor: String = section.to_lowercase().chars().filter(kept).collect();
+        let anchor = format!("id=\"{}\"", anchor.replace(' ', "-"));
+        assert!(section.is_empty() || page.contains(&anchor), "{file} has no {anchor}");
     }
+    assert_eq!(get(larder.face("admin"), "/docs/none.md").status, 404);
 }
 
 #[test]
@@ -145,6 +156,23 @@ fn everything_can_be_done_by_keyboard_and_fits_a_phone() {
 #[test]
 fn axe_core_finds_nothing_to_complain_of() {
     script("axe.mjs", false);
+}
+
+/// With LARDER_PICTURES, the pictures are those of docs/images; LARDER_PICTURES_SECONDS says of how
+/// many seconds.
+#[test]
+fn what_is_seen_at_three_widths() {
+    let origin = origin();
+    let larder = larder(&origin, "127.0.0.1:0");
+    let scratch = Scratch::new("pictures");
+    let out = match std::env::var_os("LARDER_PICTURES") {
+        Some(_) => source_root().join("docs/images"),
+        None => scratch.path().to_owned(),
+    };
+    let admin = dashboard(&larder);
+    let admin = admin.split('#').next().unwrap();
+    let http = format!("http://{}", larder.addr());
+    succeeds(node(&["pictures.mjs", admin, &http, out.to_str().unwrap()]));
 }
 
 /// A script that is waited for, killed if the test fails before.

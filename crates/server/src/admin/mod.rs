@@ -18,6 +18,7 @@
 
 mod answer;
 mod control;
+mod documents;
 mod errors;
 mod events;
 mod filter;

@@ -11,7 +11,7 @@ use axum::{
 };
 
 use super::{
-    App, answer::Refused, control, errors, guard, live, measured, monkey, object, objects, pages,
+    App, answer::Refused, control, documents, errors, guard, live, measured, monkey, object, objects, pages,
     plain, purges, tail,
 };
 
@@ -23,6 +23,7 @@ fn table() -> Vec<Route> {
     vec![
         ("/", &["GET"], get(plain::asset)),
         ("/assets/{file}", &["GET"], get(plain::asset)),
+        ("/docs/{file}", &["GET"], get(documents::document)),
         ("/health", &["GET"], get(plain::health)),
         ("/ready", &["GET"], get(plain::ready)),
         ("/metrics", &["GET"], get(measured::metrics)),

@@ -146,10 +146,21 @@ function choice(label2, options, first, chosen) {
 }
 function panel(id, title, note = "") {
   const noted = h("span", { class: "note" }, note);
-  const head = h("div", { class: "panel-head" }, h("h2", { id: `${id}-title` }, title), noted);
-  const body = h("div", { class: "panel-body" });
+  const fold = h("button", { type: "button", class: "fold", "aria-controls": `${id}-body`, "aria-label": `${title}: show or hide` });
+  const head = h("div", { class: "panel-head" }, h("h2", { id: `${id}-title` }, title), noted, fold);
+  const body = h("div", { class: "panel-body", id: `${id}-body` });
   const element = h("section", { class: "panel", id, "aria-labelledby": `${id}-title`, tabindex: -1 }, head, body);
+  fold.addEventListener("click", () => setFolded(element, !element.classList.contains("folded")));
+  setFolded(element, !UNFOLDED.includes(id));
   return { element, head, body, note: noted };
+}
+var UNFOLDED = ["sites", "misses", "origins"];
+function setFolded(element, folded) {
+  element.classList.toggle("folded", folded);
+  element.querySelector(".fold")?.setAttribute("aria-expanded", String(!folded));
+}
+function unfold(element) {
+  if (element !== null && element.classList.contains("folded")) setFolded(element, false);
 }
 
 // src/format.ts
@@ -176,6 +187,9 @@ function count(value) {
   if (!known(value)) return NONE;
   if (Math.abs(value) < 1e4) return Math.round(value).toLocaleString("en-US");
   return scaled(value, 1e3, ["", " k", " M", " G", " T"]);
+}
+function counted(value, one, several = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : several}`;
 }
 function exact(value) {
   return Math.round(value).toLocaleString("en-US");
@@ -235,12 +249,21 @@ var Samples = class {
   columns = /* @__PURE__ */ new Map();
   /** The newest second there is a value for; 0: nothing yet. */
   last = 0;
+  /** The oldest second there is a value for; 0: nothing yet. */
+  first = 0;
   /** Adds what the API gave; seconds already known are written over. */
   fill(history2) {
     const first = Math.floor(history2.from_ms / 1e3);
     const rows = Math.max(0, ...Object.values(history2.columns).map((column2) => column2.length));
     if (rows === 0) return;
     this.forget(first + rows - 1);
+    const columns = Object.values(history2.columns);
+    const known2 = columns.map((column2) => column2.findIndex((value) => value !== null)).filter((n) => n >= 0);
+    if (known2.length > 0) {
+      const oldest = first + Math.min(...known2);
+      if (this.first === 0 || oldest < this.first) this.first = oldest;
+    }
+    this.first = Math.max(this.first, this.last - HOUR + 1);
     for (const [name, values] of Object.entries(history2.columns)) {
       const ring = this.ring(name);
       values.forEach((value, n) => {
@@ -274,6 +297,7 @@ var Samples = class {
   clear() {
     this.columns.clear();
     this.last = 0;
+    this.first = 0;
   }
 };
 
@@ -283,12 +307,13 @@ var RIGHT = 8;
 var TOP = 6;
 var BOTTOM = 20;
 var STEPS = [1, 2, 3, 5, 10, 15, 20, 30, 60];
+var LEAST = 60;
 var TimeAxis = class {
   constructor(samples2) {
     this.samples = samples2;
   }
   samples;
-  range = 300;
+  chosen = HOUR;
   cursor = null;
   frozen = null;
   charts = [];
@@ -298,8 +323,14 @@ var TimeAxis = class {
   get end() {
     return this.frozen ?? this.samples.last;
   }
+  /** Seconds shown: those chosen, but no more than there are figures of. */
+  get range() {
+    const { first } = this.samples;
+    const known2 = first === 0 ? 0 : this.end - first;
+    return Math.min(this.chosen, Math.max(known2, LEAST));
+  }
   setRange(seconds2) {
-    this.range = Math.min(seconds2, HOUR);
+    this.chosen = Math.min(seconds2, HOUR);
     this.draw();
   }
   point(second) {
@@ -423,7 +454,7 @@ var Chart = class {
     const tops = this.options.stacked === true ? pile(all) : all;
     const anything = all.some((points) => points.some((point) => !Number.isNaN(point.value)));
     const nonzero = all.some((points) => points.some((point) => point.value > 0));
-    this.empty.hidden = nonzero;
+    this.empty.hidden = this.options.zero === true ? anything : nonzero;
     if (axis2.samples.last > 0) text(this.empty, this.options.empty);
     const scale = this.scale(tops);
     this.drawGrid(scale, anything);
@@ -485,13 +516,13 @@ var Chart = class {
       label2.textContent = short(this.options.format(tick2));
       parts.push(label2);
     }
-    const every = [60, 120, 300, 600, 900].find((s) => this.axis.range / s <= Math.max((this.width - LEFT) / 62, 2)) ?? 900;
+    const every = [15, 30, 60, 120, 300, 600, 900].find((s) => this.axis.range / s <= Math.max((this.width - LEFT) / 68, 2)) ?? 900;
     const { end, range: range2 } = this.axis;
     for (let at = Math.ceil((end - range2) / every) * every; at <= end && anything; at += every) {
       const x = this.x(at);
       if (x < LEFT + 12 || x > this.width - 16) continue;
       const label2 = svg("text", { x, y: this.height - 5, "text-anchor": "middle" });
-      label2.textContent = clock(at * 1e3).slice(0, 5);
+      label2.textContent = every < 60 ? clock(at * 1e3) : clock(at * 1e3).slice(0, 5);
       parts.push(svg("line", { x1: x, x2: x, y1: this.height - BOTTOM, y2: this.height - BOTTOM + 4 }), label2);
     }
     this.grid.replaceChildren(...parts);
@@ -964,7 +995,7 @@ var Bars = class {
   element = h("ul", { class: "bars" });
   empty = h("li", { class: "empty" }, "Loading…");
   items = /* @__PURE__ */ new Map();
-  update(counts, format) {
+  update(counts, format, whenEmpty = this.whenEmpty) {
     const sorted = Object.entries(counts).sort((a, b) => b[1] - a[1]).slice(0, this.most);
     const all = Object.values(counts).reduce((sum, n) => sum + n, 0);
     const old = this.items;
@@ -979,7 +1010,7 @@ var Bars = class {
     }
     old.forEach(({ item }) => item.remove());
     this.empty.hidden = sorted.length > 0;
-    text(this.empty, this.whenEmpty);
+    text(this.empty, whenEmpty);
     [...this.items.values()].forEach(({ item }, n) => {
       if (this.element.children[n] !== item) this.element.insertBefore(item, this.element.children[n] ?? null);
     });
@@ -1099,23 +1130,35 @@ var Details = class {
     this.element.focus({ preventScroll: true });
     this.element.scrollIntoView({ block: "nearest" });
   }
+  /** False: nothing was open. */
+  close() {
+    const was = !this.element.hidden;
+    this.element.hidden = true;
+    this.asked += 1;
+    return was;
+  }
   show(url, ...content) {
     const purge2 = h("button", { type: "button" }, "Purge…");
     purge2.addEventListener("click", () => this.purge(url));
     const close = h("button", { type: "button" }, "Close");
-    close.addEventListener("click", () => {
-      this.element.hidden = true;
-    });
+    close.addEventListener("click", () => this.close());
     const title = h("h3", { class: "url" });
     text(title, url);
     this.element.replaceChildren(h("header", {}, title, purge2, close), ...content);
   }
   variant(variant2, n, of) {
-    const list = h("dl");
-    for (const [name, value] of ordered(variant2)) {
-      list.append(h("div", {}, h("dt", {}, label(name)), h("dd", {}, shown(name, value))));
-    }
-    return h("section", {}, of > 1 ? h("h4", {}, `Variant ${n + 1} of ${of}`) : null, h("p", { class: "verdict" }, verdict(variant2)), list);
+    const row2 = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+    const list = h("dl", {}, ...words(variant2).map(([name, value]) => row2(name, value)));
+    const rest2 = h("dl");
+    for (const [name, value] of ordered(variant2)) rest2.append(row2(label(name), shown(name, value)));
+    return h(
+      "section",
+      {},
+      of > 1 ? h("h4", {}, `Variant ${n + 1} of ${of}`) : null,
+      h("p", { class: "verdict" }, verdict(variant2)),
+      list,
+      h("details", {}, h("summary", {}, "Everything that is stored with it"), rest2)
+    );
   }
 };
 var FIRST = ["status", "state", "age_s", "freshness_s", "ttl_s", "initial_age_s", "resident_s", "stale_while_revalidate_s", "stale_if_error_s", "vary", "tags", "size", "record_size", "encoding", "etag", "head"];
@@ -1138,6 +1181,32 @@ function verdict(variant2) {
   }
   const past = left <= 0 ? `its lifetime of ${lifetime} ended ${seconds(-left)} ago` : "it was marked stale (soft purge, or no-cache)";
   return `Stale: it is ${seconds(age)} old, and ${past}. It is confirmed or fetched anew before or while it is served.${why}`;
+}
+function words(variant2) {
+  const now = Date.now();
+  const left = number(variant2["ttl_s"]);
+  const list = [];
+  const put = (name, value) => {
+    if (value !== null && value !== "") list.push([name, value]);
+  };
+  put("status", String(variant2["status"] ?? "–"));
+  if (left !== null && variant2["state"] === "fresh") put("fresh until", `${moment(now + left * 1e3)}, for ${seconds(left)}`);
+  const expires = number(variant2["expires_ms"]) ?? 0;
+  put("kept until", expires > 0 ? `${moment(expires)}, or until its memory is needed` : "its memory is needed");
+  const while_ = number(variant2["stale_while_revalidate_s"]) ?? 0;
+  if (while_ > 0) put("served stale", `for ${seconds(while_)} while it is fetched anew`);
+  const errors2 = number(variant2["stale_if_error_s"]) ?? 0;
+  if (errors2 > 0) put("if the origin fails", `served for ${seconds(errors2)} after its lifetime`);
+  const vary = variant2["vary"];
+  put("variant of", vary !== null && typeof vary === "object" && !Array.isArray(vary) ? requests(vary) : "none: it is for all requests");
+  if (Array.isArray(variant2["tags"]) && variant2["tags"].length > 0) put("tags", shown("tags", variant2["tags"]));
+  put("size", `${bytes(number(variant2["size"]))}${typeof variant2["encoding"] === "string" && variant2["encoding"] !== "identity" ? `, coded with ${variant2["encoding"]}` : ""}`);
+  put("served", variant2["read"] === true ? `last ${moment(number(variant2["last_read_ms"]) ?? now)}` : "not yet");
+  return list;
+}
+function requests(vary) {
+  const parts = Object.entries(vary).map(([name, value]) => value === null ? `without ${name}` : `with ${name}: ${String(value)}`);
+  return parts.length === 0 ? "none: it is for all requests" : `requests ${parts.join(", ")}`;
 }
 function label(name) {
   return name.replace(/_(s|ms|us)$/, "").replaceAll("_", " ");
@@ -1255,8 +1324,13 @@ function inspector(purge2) {
   made.body.append(form, details.element, table.element, more);
   return {
     element: made.element,
-    focus: () => prefix.focus(),
+    focus: () => {
+      unfold(made.element);
+      prefix.focus();
+    },
+    close: () => details.close(),
     open: (url) => {
+      unfold(made.element);
       made.element.scrollIntoView({ block: "start" });
       void details.open(url);
     }
@@ -1264,7 +1338,7 @@ function inspector(purge2) {
 }
 
 // src/keyboard.ts
-function keyboard(shortcuts) {
+function keyboard(shortcuts, escape) {
   const close = h("button", { type: "button", class: "primary" }, "Close");
   const list = h("dl", { class: "shortcuts" });
   const dialog = h("dialog", { "aria-labelledby": "help-title" }, h("h2", { id: "help-title" }, "Keyboard"), list, close);
@@ -1275,7 +1349,7 @@ function keyboard(shortcuts) {
     h("dt", {}, h("kbd", {}, "←"), " ", h("kbd", {}, "→")),
     h("dd", {}, "on a chart: read values at other times"),
     h("dt", {}, h("kbd", {}, "Esc")),
-    h("dd", {}, "close, leave a field")
+    h("dd", {}, "close this list or the page that was opened, leave a field")
   );
   close.addEventListener("click", () => dialog.close());
   document.body.append(dialog);
@@ -1283,6 +1357,7 @@ function keyboard(shortcuts) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const at = event.target;
     if (event.key === "Escape" && at instanceof HTMLElement && at.matches("input, select")) at.blur();
+    else if (event.key === "Escape" && !dialog.open) escape();
     if (at instanceof HTMLElement && at.matches("input, select, textarea")) return;
     const shortcut = all.find(({ key }) => key === event.key);
     if (shortcut === void 0 || dialog.open && shortcut.key !== "?") return;
@@ -1560,6 +1635,7 @@ var CHARTS = [
     title: "Hit ratio",
     meaning: "share of requests that memory answered, fresh or stale; the large figure is of ten seconds",
     top: () => 1,
+    zero: true,
     format: percent,
     empty: NO_REQUESTS,
     series: [{ label: "each second", tint: "c1", merge: "mean", value: ratio2 }]
@@ -1644,9 +1720,9 @@ function overview(axis2, recent2) {
 function lately(samples2, second) {
   let [all, found] = [0, 0];
   for (let at = second - 9; at <= second; at += 1) {
-    const requests = samples2.at("requests", at);
-    if (Number.isNaN(requests)) continue;
-    all += requests;
+    const requests2 = samples2.at("requests", at);
+    if (Number.isNaN(requests2)) continue;
+    all += requests2;
     found += fromMemory({ hit: samples2.at("hits", at), stale: samples2.at("stale", at) });
   }
   return share(found, all);
@@ -1727,8 +1803,8 @@ function sites() {
   );
   made.body.append(table.element);
   const update = ({ now, then, seconds: seconds2 }) => {
-    const counted = (now.http?.sites ?? []).filter((site) => site.requests > 0 || !["-", "other"].includes(site.name));
-    const rows = counted.map((site) => {
+    const counted2 = (now.http?.sites ?? []).filter((site) => site.requests > 0 || !["-", "other"].includes(site.name));
+    const rows = counted2.map((site) => {
       const old = named(then?.http?.sites, site.name);
       const results = since(site.results, old?.results);
       return {
@@ -2021,7 +2097,11 @@ function misses() {
   made.body.classList.add("thirds");
   for (const part of parts) made.body.append(h("div", {}, h("h3", {}, part.title), part.bars.element));
   const update = (span) => {
-    for (const part of parts) part.bars.update(part.of(span), (n, of) => `${count(n)} · ${percent(of)}`);
+    const [all, missed] = [total(parts[0]?.of(span)), total(parts[1]?.of(span))];
+    for (const part of parts) {
+      const nothing = all === 0 ? "No requests in this time." : part.title === "Not stored because" && missed === 0 ? "No misses." : void 0;
+      part.bars.update(part.of(span), (n, of) => `${count(n)} · ${percent(of)}`, nothing);
+    }
   };
   return { element: made.element, update };
 }
@@ -2056,7 +2136,7 @@ function queues() {
     const failures = all.failures - (then?.queues?.failures ?? 0);
     text(
       said,
-      `${count(all.items)} items of ${bytes(all.bytes)} in ${count(all.count)} queues, ${bytes(all.memory)} in memory, ${bytes(all.journal)} of journals; ${count(all.waiting)} readers wait` + (failures > 0 ? `; ${count(failures)} failed writes: see standard error` : "")
+      `${counted(all.items, "item")} of ${bytes(all.bytes)} in ${counted(all.count, "queue")}, ${bytes(all.memory)} in memory, ${bytes(all.journal)} of journals; ${counted(all.waiting, "reader waits", "readers wait")}` + (failures > 0 ? `; ${counted(failures, "failed write")}: see standard error` : "")
     );
     const rows = [...all.largest].sort((a, b) => b.items - a.items).slice(0, 20);
     table.update(
@@ -2224,6 +2304,53 @@ function purgeBox() {
   };
 }
 
+// src/tiles.ts
+var Tile = class {
+  element;
+  value = h("strong", {}, "–");
+  said = h("span", { class: "note" }, "");
+  constructor(id, title, meaning) {
+    this.element = h("div", { class: "card tile", id, title: meaning }, h("h2", {}, title), this.value, this.said);
+  }
+  show(value, said, state2 = "") {
+    text(this.value, value);
+    text(this.said, said);
+    this.element.dataset["state"] = state2;
+  }
+};
+function saved({ now, then }) {
+  let [us, hits] = [0, 0];
+  for (const site of now.http?.sites ?? []) {
+    const old = named(then?.http?.sites, site.name);
+    const found = fromMemory(since(site.results, old?.results));
+    hits += found;
+    us += found * (site.latency.miss.count > 0 ? site.latency.miss.sum_us / site.latency.miss.count : 0);
+  }
+  return { us, hits };
+}
+var Tiles = class {
+  ratio = new Tile("tile-ratio", "Hit ratio", "share of requests that memory answered, fresh or stale");
+  saved = new Tile("tile-saved", "Origin time saved", "requests that memory answered, each as long as a miss of its site took on average");
+  errors = new Tile("tile-errors", "Errors", "requests that ended in an error of Larder or of the origin");
+  memory = new Tile("tile-memory", "Memory", "memory the store uses, of its budget");
+  elements = [this.ratio, this.saved, this.errors, this.memory].map((tile) => tile.element);
+  /** `span`: the last minute. */
+  update(span) {
+    const { now, then, seconds: seconds2 } = span;
+    const all = since(now.http?.results, then?.http?.results);
+    const [requests2, hits] = [total(all), fromMemory(all)];
+    const ever = now.http === null ? 0 : share(fromMemory(now.http.results), total(now.http.results));
+    this.ratio.show(percent(share(hits, requests2)), requests2 === 0 ? `no requests in the last minute; ${percent(ever)} since the start` : `of ${counted(requests2, "request")} in the last minute; ${percent(ever)} since the start`);
+    const worth = saved(span);
+    this.saved.show(worth.hits === 0 ? "–" : `${micros(share(worth.us, seconds2))} a second`, `${counted(worth.hits, "request")} of the last minute that the origin did not get`);
+    const failed = all["error"] ?? 0;
+    this.errors.show(requests2 === 0 ? "–" : percent(share(failed, requests2)), failed === 0 ? "none in the last minute" : `${count(failed)} of ${counted(requests2, "request")} in the last minute`, failed === 0 ? "" : "bad");
+    const { used, budget } = now.memory;
+    const evicted = now.memory.namespaces.reduce((sum, space) => sum + space.evictions - (named(then?.memory.namespaces, space.name)?.evictions ?? 0), 0);
+    this.memory.show(percent(share(used, budget)), `${bytes(used)} of ${bytes(budget)}; ${evicted === 0 ? "nothing" : count(evicted)} evicted in the last minute`);
+  }
+};
+
 // src/theme.ts
 var KEPT = "larder-theme";
 var THEMES = ["system", "light", "dark"];
@@ -2263,6 +2390,7 @@ var samples = new Samples();
 var recent = new Recent();
 var axis = new TimeAxis(samples);
 var advice = new Advice();
+var tiles = new Tiles();
 var startedMs = 0;
 var state = { kind: "loading" };
 var purge = purgeBox();
@@ -2271,11 +2399,12 @@ var tail = log((url) => inspect.open(url));
 var hotUrls = urls((url) => inspect.open(url));
 var hotKeys = keys(() => ["memcached", "redis"].filter((face) => recent.now !== null && recent.now[face] !== null));
 var follows = [sites(), misses(), origins(), memory2(), objects(), disk2(), remote2(), apps(), queues(), protocols()];
-var range = choice("Time shown in charts", RANGES, "300", (value) => axis.setRange(Number(value)));
+var range = choice("Time shown in charts", RANGES, "3600", (value) => axis.setRange(Number(value)));
 var look = choice("Time counted in tables", LOOKS, "minute", () => showTables());
 function build() {
   byId("ranges").append(range.element);
   byId("looks").append(look.element);
+  byId("tiles").append(...tiles.elements);
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
   const [sites2, misses2, origins2, memory3, objects2, disk3, remote3, apps2, queues2, byProtocol] = follows.map((panel2) => panel2.element);
   const columns = [
@@ -2286,6 +2415,9 @@ function build() {
     byId("panels").append(h("div", { class: "column" }, ...column2.map((element) => element ?? null)));
   }
   byId("panels").append(inspect.element, tail.element);
+  for (const link of document.querySelectorAll("nav a")) {
+    link.addEventListener("click", () => unfold(document.querySelector(link.getAttribute("href") ?? "")));
+  }
   byId("theme").addEventListener("click", showTheme);
   byId("help").addEventListener("click", () => keys_.help());
   byId("retry").addEventListener("click", () => live.connect());
@@ -2325,7 +2457,7 @@ function showSnapshot(snapshot) {
   byId("uptime").title = `process ${snapshot.pid}, ${snapshot.threads} threads, since ${moment(snapshot.started_ms)}`;
   const http = snapshot.http;
   text(byId("total"), http === null ? "HTTP is not served" : `${exact(http.requests)} requests`);
-  text(byId("open"), http === null ? "" : `${count(http.connections.open)} connections`);
+  text(byId("open"), http === null ? "" : counted(http.connections.open, "connection"));
   document.body.classList.toggle("no-objects", snapshot.memcached === null && snapshot.redis === null);
   showTables();
   catchUp().catch(() => {
@@ -2338,7 +2470,9 @@ function showTables() {
   text(byId("span"), shown2);
   for (const panel2 of follows) panel2.update(span);
   const lately2 = recent.minute();
-  if (lately2 !== null) showHints(advice.about(lately2));
+  if (lately2 === null) return;
+  tiles.update(lately2);
+  showHints(advice.about(lately2));
 }
 function showHints(list) {
   const shown2 = list.slice(0, 4);
@@ -2361,12 +2495,17 @@ function showHints(list) {
         { class: `hint ${hint.level}` },
         h("strong", {}, hint.title),
         h("span", { class: "advice" }, hint.advice),
-        h("cite", {}, hint.docs),
+        h("cite", {}, h("a", { href: address(hint.docs), target: "_blank", rel: "noopener" }, hint.docs)),
         ...hint.setting === void 0 ? [] : [h("code", { class: "setting" }, hint.setting)],
         ...(hint.evidence ?? []).map((url) => h("span", { class: "evidence" }, url))
       )
     )
   );
+}
+function address(docs) {
+  const [file = "", section] = docs.split(", ");
+  const anchor = (section ?? "").toLowerCase().replace(/[^a-z0-9 _-]/g, "").replaceAll(" ", "-");
+  return `/${file}${anchor === "" ? "" : `#${anchor}`}`;
 }
 function showState(next) {
   state = next;
@@ -2377,13 +2516,13 @@ function showState(next) {
 }
 function tick() {
   const seen = recent.now === null ? "no sample yet" : `last sample ${clock(recent.now.now_ms)}`;
-  const words = {
+  const words2 = {
     loading: () => "connecting…",
     live: () => "live",
     locked: () => "token needed",
     waiting: () => "disconnected"
   };
-  text(byId("state"), words[state.kind]());
+  text(byId("state"), words2[state.kind]());
   const more = state.kind === "waiting" ? `${seen} · next attempt in ${Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1e3))} s` : state.kind === "locked" ? state.why : "";
   text(byId("state-more"), more);
   byId("state").title = state.kind === "waiting" ? state.why : "";
@@ -2397,12 +2536,13 @@ async function poll() {
 }
 function jump(id) {
   const element = byId(id);
+  unfold(element);
   element.scrollIntoView({ block: "start" });
   element.focus({ preventScroll: true });
 }
 var keys_ = keyboard([
   { key: "/", does: "search stored pages", run: () => inspect.focus() },
-  { key: "p", does: "purge", run: () => purge.focus() },
+  { key: "p", does: "purge", run: () => (unfold(byId("purge")), purge.focus()) },
   { key: "l", does: "start or stop the live log", run: () => (jump("log"), tail.toggle()) },
   { key: "o", does: "overview", run: () => jump("overview") },
   { key: "s", does: "sites", run: () => jump("sites") },
@@ -2412,7 +2552,7 @@ var keys_ = keyboard([
   { key: "w", does: "tables: last minute or since the start", run: () => look.set(look.get() === "minute" ? "start" : "minute") },
   { key: " ", does: "pause and go on (space)", run: freeze },
   { key: "t", does: "theme: system, light, dark", run: showTheme }
-]);
+], () => void inspect.close());
 var live = new Live({ opened: () => catchUp().then(() => void setTimeout(() => void poll(), 300)), snapshot: showSnapshot, state: showState });
 build();
 showState(state);

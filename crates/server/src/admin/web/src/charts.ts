@@ -32,6 +32,8 @@ export interface ChartOptions {
     /** The large figure in the corner; else that of the first series. */
     headline?: (samples: Samples, second: number) => string;
     empty: string;
+    /** Zero is a value worth a line: not every other chart has something to show then. */
+    zero?: boolean;
 }
 
 const LEFT = 52;
@@ -41,9 +43,12 @@ const BOTTOM = 20;
 /** Steps that divide a minute or a quarter of an hour, seconds. */
 const STEPS = [1, 2, 3, 5, 10, 15, 20, 30, 60];
 
+/** The shortest stretch of time that is shown: a point in the middle says nothing. */
+const LEAST = 60;
+
 /** What all charts share: the stretch of time shown, and the second the pointer is at. */
 export class TimeAxis {
-    range = 300;
+    private chosen = HOUR;
     cursor: number | null = null;
     frozen: number | null = null;
     private charts: Chart[] = [];
@@ -58,8 +63,15 @@ export class TimeAxis {
         return this.frozen ?? this.samples.last;
     }
 
+    /** Seconds shown: those chosen, but no more than there are figures of. */
+    get range(): number {
+        const { first } = this.samples;
+        const known = first === 0 ? 0 : this.end - first;
+        return Math.min(this.chosen, Math.max(known, LEAST));
+    }
+
     setRange(seconds: number): void {
-        this.range = Math.min(seconds, HOUR);
+        this.chosen = Math.min(seconds, HOUR);
         this.draw();
     }
 
@@ -198,7 +210,7 @@ export class Chart {
         const tops = this.options.stacked === true ? pile(all) : all;
         const anything = all.some((points) => points.some((point) => !Number.isNaN(point.value)));
         const nonzero = all.some((points) => points.some((point) => point.value > 0));
-        this.empty.hidden = nonzero;
+        this.empty.hidden = this.options.zero === true ? anything : nonzero;
         if (axis.samples.last > 0) text(this.empty, this.options.empty);
         const scale = this.scale(tops);
         this.drawGrid(scale, anything);
@@ -272,13 +284,13 @@ export class Chart {
             label.textContent = short(this.options.format(tick));
             parts.push(label);
         }
-        const every = [60, 120, 300, 600, 900].find((s) => this.axis.range / s <= Math.max((this.width - LEFT) / 62, 2)) ?? 900;
+        const every = [15, 30, 60, 120, 300, 600, 900].find((s) => this.axis.range / s <= Math.max((this.width - LEFT) / 68, 2)) ?? 900;
         const { end, range } = this.axis;
         for (let at = Math.ceil((end - range) / every) * every; at <= end && anything; at += every) {
             const x = this.x(at);
             if (x < LEFT + 12 || x > this.width - 16) continue;
             const label = svg('text', { x, y: this.height - 5, 'text-anchor': 'middle' });
-            label.textContent = clock(at * 1000).slice(0, 5);
+            label.textContent = every < 60 ? clock(at * 1000) : clock(at * 1000).slice(0, 5);
             parts.push(svg('line', { x1: x, x2: x, y1: this.height - BOTTOM, y2: this.height - BOTTOM + 4 }), label);
         }
         this.grid.replaceChildren(...parts);

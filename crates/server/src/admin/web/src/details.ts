@@ -35,24 +35,38 @@ export class Details {
         this.element.scrollIntoView({ block: 'nearest' });
     }
 
+    /** False: nothing was open. */
+    close(): boolean {
+        const was = !this.element.hidden;
+        this.element.hidden = true;
+        // An answer that is on its way opens nothing.
+        this.asked += 1;
+        return was;
+    }
+
     private show(url: string, ...content: HTMLElement[]): void {
         const purge = h('button', { type: 'button' }, 'Purge…');
         purge.addEventListener('click', () => this.purge(url));
         const close = h('button', { type: 'button' }, 'Close');
-        close.addEventListener('click', () => {
-            this.element.hidden = true;
-        });
+        close.addEventListener('click', () => this.close());
         const title = h('h3', { class: 'url' });
         text(title, url);
         this.element.replaceChildren(h('header', {}, title, purge, close), ...content);
     }
 
     private variant(variant: Variant, n: number, of: number): HTMLElement {
-        const list = h('dl');
-        for (const [name, value] of ordered(variant)) {
-            list.append(h('div', {}, h('dt', {}, label(name)), h('dd', {}, shown(name, value))));
-        }
-        return h('section', {}, of > 1 ? h('h4', {}, `Variant ${n + 1} of ${of}`) : null, h('p', { class: 'verdict' }, verdict(variant)), list);
+        const row = (name: string, value: Node | string) => h('div', {}, h('dt', {}, name), h('dd', {}, value));
+        const list = h('dl', {}, ...words(variant).map(([name, value]) => row(name, value)));
+        const rest = h('dl');
+        for (const [name, value] of ordered(variant)) rest.append(row(label(name), shown(name, value)));
+        return h(
+            'section',
+            {},
+            of > 1 ? h('h4', {}, `Variant ${n + 1} of ${of}`) : null,
+            h('p', { class: 'verdict' }, verdict(variant)),
+            list,
+            h('details', {}, h('summary', {}, 'Everything that is stored with it'), rest),
+        );
     }
 }
 
@@ -81,6 +95,36 @@ function verdict(variant: Variant): string {
     }
     const past = left <= 0 ? `its lifetime of ${lifetime} ended ${f.seconds(-left)} ago` : 'it was marked stale (soft purge, or no-cache)';
     return `Stale: it is ${f.seconds(age)} old, and ${past}. It is confirmed or fetched anew before or while it is served.${why}`;
+}
+
+/** What one wants to know of a page, in words. */
+function words(variant: Variant): [string, Node | string][] {
+    const now = Date.now();
+    const left = number(variant['ttl_s']);
+    const list: [string, Node | string][] = [];
+    const put = (name: string, value: Node | string | null) => {
+        if (value !== null && value !== '') list.push([name, value]);
+    };
+    put('status', String(variant['status'] ?? '–'));
+    if (left !== null && variant['state'] === 'fresh') put('fresh until', `${f.moment(now + left * 1000)}, for ${f.seconds(left)}`);
+    const expires = number(variant['expires_ms']) ?? 0;
+    put('kept until', expires > 0 ? `${f.moment(expires)}, or until its memory is needed` : 'its memory is needed');
+    const while_ = number(variant['stale_while_revalidate_s']) ?? 0;
+    if (while_ > 0) put('served stale', `for ${f.seconds(while_)} while it is fetched anew`);
+    const errors = number(variant['stale_if_error_s']) ?? 0;
+    if (errors > 0) put('if the origin fails', `served for ${f.seconds(errors)} after its lifetime`);
+    const vary = variant['vary'];
+    put('variant of', vary !== null && typeof vary === 'object' && !Array.isArray(vary) ? requests(vary) : 'none: it is for all requests');
+    if (Array.isArray(variant['tags']) && variant['tags'].length > 0) put('tags', shown('tags', variant['tags']));
+    put('size', `${f.bytes(number(variant['size']))}${typeof variant['encoding'] === 'string' && variant['encoding'] !== 'identity' ? `, coded with ${variant['encoding']}` : ''}`);
+    put('served', variant['read'] === true ? `last ${f.moment(number(variant['last_read_ms']) ?? now)}` : 'not yet');
+    return list;
+}
+
+/** The requests that a variant is for. */
+function requests(vary: { [name: string]: Value }): string {
+    const parts = Object.entries(vary).map(([name, value]) => (value === null ? `without ${name}` : `with ${name}: ${String(value)}`));
+    return parts.length === 0 ? 'none: it is for all requests' : `requests ${parts.join(', ')}`;
 }
 
 /** `freshness.lifetime_s` -> `freshness lifetime`. */

@@ -88,8 +88,25 @@ export function choice<T extends string>(
 /** A panel: a titled section with a place for controls in its head. */
 export function panel(id: string, title: string, note = ''): { element: HTMLElement; head: HTMLElement; body: HTMLElement; note: HTMLElement } {
     const noted = h('span', { class: 'note' }, note);
-    const head = h('div', { class: 'panel-head' }, h('h2', { id: `${id}-title` }, title), noted);
-    const body = h('div', { class: 'panel-body' });
+    // Seen on phones alone, where the panels stand in one long column.
+    const fold = h('button', { type: 'button', class: 'fold', 'aria-controls': `${id}-body`, 'aria-label': `${title}: show or hide` });
+    const head = h('div', { class: 'panel-head' }, h('h2', { id: `${id}-title` }, title), noted, fold);
+    const body = h('div', { class: 'panel-body', id: `${id}-body` });
     const element = h('section', { class: 'panel', id, 'aria-labelledby': `${id}-title`, tabindex: -1 }, head, body);
+    fold.addEventListener('click', () => setFolded(element, !element.classList.contains('folded')));
+    setFolded(element, !UNFOLDED.includes(id));
     return { element, head, body, note: noted };
+}
+
+/** Panels that are open on a phone at first. */
+const UNFOLDED = ['sites', 'misses', 'origins'];
+
+function setFolded(element: Element, folded: boolean): void {
+    element.classList.toggle('folded', folded);
+    element.querySelector('.fold')?.setAttribute('aria-expanded', String(!folded));
+}
+
+/** Shows the content of a panel. */
+export function unfold(element: Element | null): void {
+    if (element !== null && element.classList.contains('folded')) setFolded(element, false);
 }

@@ -31,6 +31,11 @@ export function count(value: number | null | undefined): string {
     return scaled(value, 1000, ['', ' k', ' M', ' G', ' T']);
 }
 
+/** A count with its noun. */
+export function counted(value: number, one: string, several = `${one}s`): string {
+    return `${count(value)} ${value === 1 ? one : several}`;
+}
+
 /** A whole count, all digits, for titles. */
 export function exact(value: number): string {
     return Math.round(value).toLocaleString('en-US');

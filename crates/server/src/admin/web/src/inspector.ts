@@ -1,7 +1,7 @@
 // The object inspector: which pages are stored, and everything that is known of one.
 
 import { getJson, path } from './api';
-import { h, panel, text } from './dom';
+import { h, panel, text, unfold } from './dom';
 import { Details } from './details';
 import * as f from './format';
 import { Table } from './table';
@@ -16,6 +16,8 @@ export interface Inspector {
     focus: () => void;
     /** Shows one URL. */
     open: (url: string) => void;
+    /** Closes the page that was opened. False: none was. */
+    close: () => boolean;
 }
 
 function field(id: string, label: string, control: HTMLElement): HTMLElement {
@@ -104,8 +106,13 @@ export function inspector(purge: (url: string) => void): Inspector {
     made.body.append(form, details.element, table.element, more);
     return {
         element: made.element,
-        focus: () => prefix.focus(),
+        focus: () => {
+            unfold(made.element);
+            prefix.focus();
+        },
+        close: () => details.close(),
         open: (url) => {
+            unfold(made.element);
             made.element.scrollIntoView({ block: 'start' });
             void details.open(url);
         },

@@ -2,7 +2,7 @@
 
 import { getJson, path, setToken, takeTokenFromAddress } from './api';
 import { TimeAxis } from './charts';
-import { byId, choice, h, text } from './dom';
+import { byId, choice, h, text, unfold } from './dom';
 import * as f from './format';
 import { Advice, type Hint } from './hints';
 import { keys, urls, type Polls } from './hot';
@@ -16,6 +16,7 @@ import { protocols } from './protocols';
 import { purgeBox } from './purge';
 import { Recent } from './span';
 import { Samples } from './store';
+import { Tiles } from './tiles';
 import { nextTheme, setTheme, theme } from './theme';
 import type { Columns, Snapshot } from './types';
 
@@ -38,6 +39,7 @@ const samples = new Samples();
 const recent = new Recent();
 const axis = new TimeAxis(samples);
 const advice = new Advice();
+const tiles = new Tiles();
 let startedMs = 0;
 let state: State = { kind: 'loading' };
 
@@ -47,12 +49,13 @@ const tail = log((url) => inspect.open(url));
 const hotUrls = urls((url) => inspect.open(url));
 const hotKeys = keys(() => (['memcached', 'redis'] as const).filter((face) => recent.now !== null && recent.now[face] !== null));
 const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.disk(), panels.remote(), panels.apps(), panels.queues(), protocols()];
-const range = choice('Time shown in charts', RANGES, '300', (value) => axis.setRange(Number(value)));
+const range = choice('Time shown in charts', RANGES, '3600', (value) => axis.setRange(Number(value)));
 const look = choice('Time counted in tables', LOOKS, 'minute', () => showTables());
 
 function build(): void {
     byId('ranges').append(range.element);
     byId('looks').append(look.element);
+    byId('tiles').append(...tiles.elements);
     byId('charts').append(...overview(axis, recent).map((chart) => chart.element));
     const [sites, misses, origins, memory, objects, disk, remote, apps, queues, byProtocol] = follows.map((panel) => panel.element);
     // Two columns, each without holes, whatever is hidden or long.
@@ -64,6 +67,10 @@ function build(): void {
         byId('panels').append(h('div', { class: 'column' }, ...column.map((element) => element ?? null)));
     }
     byId('panels').append(inspect.element, tail.element);
+    // A link to a section opens it.
+    for (const link of document.querySelectorAll('nav a')) {
+        link.addEventListener('click', () => unfold(document.querySelector(link.getAttribute('href') ?? '')));
+    }
     byId('theme').addEventListener('click', showTheme);
     byId('help').addEventListener('click', () => keys_.help());
     byId('retry').addEventListener('click', () => live.connect());
@@ -109,7 +116,7 @@ function showSnapshot(snapshot: Snapshot): void {
     byId('uptime').title = `process ${snapshot.pid}, ${snapshot.threads} threads, since ${f.moment(snapshot.started_ms)}`;
     const http = snapshot.http;
     text(byId('total'), http === null ? 'HTTP is not served' : `${f.exact(http.requests)} requests`);
-    text(byId('open'), http === null ? '' : `${f.count(http.connections.open)} connections`);
+    text(byId('open'), http === null ? '' : f.counted(http.connections.open, 'connection'));
     document.body.classList.toggle('no-objects', snapshot.memcached === null && snapshot.redis === null);
     showTables();
     catchUp().catch(() => {});
@@ -122,7 +129,9 @@ function showTables(): void {
     text(byId('span'), shown);
     for (const panel of follows) panel.update(span);
     const lately = recent.minute();
-    if (lately !== null) showHints(advice.about(lately));
+    if (lately === null) return;
+    tiles.update(lately);
+    showHints(advice.about(lately));
 }
 
 function showHints(list: Hint[]): void {
@@ -147,12 +156,19 @@ function showHints(list: Hint[]): void {
                 { class: `hint ${hint.level}` },
                 h('strong', {}, hint.title),
                 h('span', { class: 'advice' }, hint.advice),
-                h('cite', {}, hint.docs),
+                h('cite', {}, h('a', { href: address(hint.docs), target: '_blank', rel: 'noopener' }, hint.docs)),
                 ...(hint.setting === undefined ? [] : [h('code', { class: 'setting' }, hint.setting)]),
                 ...(hint.evidence ?? []).map((url) => h('span', { class: 'evidence' }, url)),
             ),
         ),
     );
+}
+
+/** Where this server serves a document, at the section that is named: `docs/x.md, “Section”`. */
+function address(docs: string): string {
+    const [file = '', section] = docs.split(', ');
+    const anchor = (section ?? '').toLowerCase().replace(/[^a-z0-9 _-]/g, '').replaceAll(' ', '-');
+    return `/${file}${anchor === '' ? '' : `#${anchor}`}`;
 }
 
 function showState(next: State): void {
@@ -193,13 +209,14 @@ async function poll(): Promise<void> {
 
 function jump(id: string): void {
     const element = byId(id);
+    unfold(element);
     element.scrollIntoView({ block: 'start' });
     element.focus({ preventScroll: true });
 }
 
 const keys_ = keyboard([
     { key: '/', does: 'search stored pages', run: () => inspect.focus() },
-    { key: 'p', does: 'purge', run: () => purge.focus() },
+    { key: 'p', does: 'purge', run: () => (unfold(byId('purge')), purge.focus()) },
     { key: 'l', does: 'start or stop the live log', run: () => (jump('log'), tail.toggle()) },
     { key: 'o', does: 'overview', run: () => jump('overview') },
     { key: 's', does: 'sites', run: () => jump('sites') },
@@ -209,7 +226,7 @@ const keys_ = keyboard([
     { key: 'w', does: 'tables: last minute or since the start', run: () => look.set(look.get() === 'minute' ? 'start' : 'minute') },
     { key: ' ', does: 'pause and go on (space)', run: freeze },
     { key: 't', does: 'theme: system, light, dark', run: showTheme },
-]);
+], () => void inspect.close());
 
 const live = new Live({ opened: () => catchUp().then(() => void setTimeout(() => void poll(), 300)), snapshot: showSnapshot, state: showState });
 build();

@@ -51,6 +51,7 @@ const CHARTS: ChartOptions[] = [
         title: 'Hit ratio',
         meaning: 'share of requests that memory answered, fresh or stale; the large figure is of ten seconds',
         top: () => 1,
+        zero: true,
         format: f.percent,
         empty: NO_REQUESTS,
         series: [{ label: 'each second', tint: 'c1', merge: 'mean', value: ratio }],

@@ -435,7 +435,12 @@ export function misses(): Follows {
     made.body.classList.add('thirds');
     for (const part of parts) made.body.append(h('div', {}, h('h3', {}, part.title), part.bars.element));
     const update = (span: Span) => {
-        for (const part of parts) part.bars.update(part.of(span), (n, of) => `${f.count(n)} · ${f.percent(of)}`);
+        // Without requests there is nothing to praise.
+        const [all, missed] = [total(parts[0]?.of(span)), total(parts[1]?.of(span))];
+        for (const part of parts) {
+            const nothing = all === 0 ? 'No requests in this time.' : part.title === 'Not stored because' && missed === 0 ? 'No misses.' : undefined;
+            part.bars.update(part.of(span), (n, of) => `${f.count(n)} · ${f.percent(of)}`, nothing);
+        }
     };
     return { element: made.element, update };
 }
@@ -487,9 +492,9 @@ export function queues(): Follows {
         const failures = all.failures - (then?.queues?.failures ?? 0);
         text(
             said,
-            `${f.count(all.items)} items of ${f.bytes(all.bytes)} in ${f.count(all.count)} queues, ${f.bytes(all.memory)} in memory, ` +
-                `${f.bytes(all.journal)} of journals; ${f.count(all.waiting)} readers wait` +
-                (failures > 0 ? `; ${f.count(failures)} failed writes: see standard error` : ''),
+            `${f.counted(all.items, 'item')} of ${f.bytes(all.bytes)} in ${f.counted(all.count, 'queue')}, ${f.bytes(all.memory)} in memory, ` +
+                `${f.bytes(all.journal)} of journals; ${f.counted(all.waiting, 'reader waits', 'readers wait')}` +
+                (failures > 0 ? `; ${f.counted(failures, 'failed write')}: see standard error` : ''),
         );
         const rows = [...all.largest].sort((a, b) => b.items - a.items).slice(0, 20);
         table.update(

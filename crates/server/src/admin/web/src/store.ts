@@ -9,6 +9,8 @@ export class Samples {
     private columns = new Map<string, Float64Array>();
     /** The newest second there is a value for; 0: nothing yet. */
     last = 0;
+    /** The oldest second there is a value for; 0: nothing yet. */
+    first = 0;
 
     /** Adds what the API gave; seconds already known are written over. */
     fill(history: Columns): void {
@@ -16,6 +18,13 @@ export class Samples {
         const rows = Math.max(0, ...Object.values(history.columns).map((column) => column.length));
         if (rows === 0) return;
         this.forget(first + rows - 1);
+        const columns = Object.values(history.columns);
+        const known = columns.map((column) => column.findIndex((value) => value !== null)).filter((n) => n >= 0);
+        if (known.length > 0) {
+            const oldest = first + Math.min(...known);
+            if (this.first === 0 || oldest < this.first) this.first = oldest;
+        }
+        this.first = Math.max(this.first, this.last - HOUR + 1);
         for (const [name, values] of Object.entries(history.columns)) {
             const ring = this.ring(name);
             values.forEach((value, n) => {
@@ -53,5 +62,6 @@ export class Samples {
     clear(): void {
         this.columns.clear();
         this.last = 0;
+        this.first = 0;
     }
 }

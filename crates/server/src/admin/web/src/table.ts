@@ -115,7 +115,7 @@ export class Bars {
         this.element.append(this.empty);
     }
 
-    update(counts: Record<string, number>, format: (value: number, share: number) => string): void {
+    update(counts: Record<string, number>, format: (value: number, share: number) => string, whenEmpty = this.whenEmpty): void {
         const sorted = Object.entries(counts).sort((a, b) => b[1] - a[1]).slice(0, this.most);
         const all = Object.values(counts).reduce((sum, n) => sum + n, 0);
         const old = this.items;
@@ -130,7 +130,7 @@ export class Bars {
         }
         old.forEach(({ item }) => item.remove());
         this.empty.hidden = sorted.length > 0;
-        text(this.empty, this.whenEmpty);
+        text(this.empty, whenEmpty);
         [...this.items.values()].forEach(({ item }, n) => {
             if (this.element.children[n] !== item) this.element.insertBefore(item, this.element.children[n] ?? null);
         });
