@@ -50,7 +50,9 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// One server is shown in full at once: a table of one row says little.
     pub(crate) fn new(args: &TopArgs, names: Vec<String>, palette: Palette) -> App {
+        let page = if names.len() == 1 { Page::Drill(0) } else { Page::Table };
         App {
             servers: names.into_iter().map(|name| (name, ServerState::default())).collect(),
             frozen: None,
@@ -59,7 +61,7 @@ impl App {
             order: SortOrder { by: args.sort, reverse: false },
             lifetime: args.lifetime,
             commands: args.commands,
-            page: Page::Table,
+            page,
             selected: 0,
             scroll: 0,
             interval: args.interval.as_secs_f64(),
@@ -189,7 +191,8 @@ pub(crate) async fn run(args: &TopArgs) -> ExitCode {
 async fn live(args: &TopArgs, servers: Vec<Server>, mut screen: Screen) -> std::io::Result<u8> {
     let mut app =
         App::new(args, servers.iter().map(Server::name).collect(), Palette::of_environment());
-    let (closer, wanted) = watch::channel(None);
+    let closest = |app: &App| if let Page::Drill(server) = app.page { Some(server) } else { None };
+    let (closer, wanted) = watch::channel(closest(&app));
     let (send, mut results) = mpsc::channel(POLL_RESULTS);
     for (index, server) in servers.into_iter().enumerate() {
         tokio::spawn(poll::watch(index, server, args.interval, wanted.clone(), send.clone()));
@@ -207,7 +210,7 @@ async fn live(args: &TopArgs, servers: Vec<Server>, mut screen: Screen) -> std::
                     if !app.key(key) {
                         return Ok(0);
                     }
-                    let page = if let Page::Drill(server) = app.page { Some(server) } else { None };
+                    let page = closest(&app);
                     closer.send_if_modified(|wanted| std::mem::replace(wanted, page) != page);
                 }
             },

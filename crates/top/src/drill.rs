@@ -81,7 +81,8 @@ fn overview(page: &mut Page<'_>, name: &str, watched: &ServerState, sample: &Sam
         None => format!("{used} used, no limit"),
     };
     let time = watched.took().map_or_else(|| "-".to_owned(), text::time);
-    page.line(&format!("{used}  {} connections  answered in {time}", sample.connections));
+    let connections = text::counted(sample.connections, "connection", "connections");
+    page.line(&format!("{used}  {connections}  answered in {time}"));
 }
 
 fn faces(page: &mut Page<'_>, sample: &Sample, older: Option<&Sample>, span: Option<Span>) {
@@ -336,13 +337,13 @@ fn queues(page: &mut Page<'_>, snapshot: &Snapshot) {
         ));
     }
     page.line(&format!(
-        "{} queues, {} items of {}, {} of them in memory, {} of journals; {} readers wait{}",
-        count(queues.count as f64),
-        count(queues.items as f64),
+        "{}, {} of {}, {} of them in memory, {} of journals; {}{}",
+        text::counted(queues.count, "queue", "queues"),
+        text::counted(queues.items, "item", "items"),
         text::bytes(queues.bytes as f64),
         text::bytes(queues.memory as f64),
         text::bytes(queues.journal as f64),
-        count(queues.waiting as f64),
+        text::counted(queues.waiting, "reader waits", "readers wait"),
         match queues.failures {
             0 => String::new(),
             failures => format!("; {} FAILED WRITES", count(failures as f64)),

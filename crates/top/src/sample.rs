@@ -107,6 +107,8 @@ pub(crate) struct Sample {
     pub(crate) uptime: f64,
     /// Identifies one run of the server process.
     pub(crate) run_id: Text,
+    /// Its process, by its own machine's count.
+    pub(crate) pid: u64,
     /// Memory in use, in bytes.
     pub(crate) used: u64,
     /// Memory limit in bytes, if there is one.
@@ -198,6 +200,7 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
         version: Text::new(&snapshot.larder),
         uptime: snapshot.uptime_s as f64,
         run_id: Text::new(&format!("{}/{}", snapshot.pid, snapshot.started_ms)),
+        pid: snapshot.pid.into(),
         used: snapshot.memory.used,
         budget: Some(snapshot.memory.budget).filter(|budget| *budget > 0),
         connections: faces.iter().fold(0u64, |sum, face| sum.saturating_add(face.connections)),
@@ -262,6 +265,7 @@ pub(crate) fn from_memcached(lines: Vec<(Text, Text)>, at: Instant, took: Durati
         version: Text::new(statistics.text("version")),
         uptime: statistics.number("uptime") as f64,
         run_id: Text::new(statistics.text("pid")),
+        pid: statistics.number("pid"),
         used: statistics.number("bytes"),
         budget: Some(statistics.number("limit_maxbytes")).filter(|budget| *budget > 0),
         connections: statistics.number("curr_connections"),
@@ -303,6 +307,7 @@ pub(crate) fn from_redis(lines: Vec<(Text, Text)>, at: Instant, took: Duration) 
         version: Text::new(statistics.text("redis_version")),
         uptime: statistics.number("uptime_in_seconds") as f64,
         run_id: Text::new(statistics.text("run_id")),
+        pid: statistics.number("process_id"),
         used: statistics.number("used_memory"),
         budget: Some(statistics.number("maxmemory")).filter(|budget| *budget > 0),
         connections: statistics.number("connected_clients"),

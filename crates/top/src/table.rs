@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, str::FromStr, time::Duration};
 
 use crate::{
+    address::Kind,
     args::duration,
     rates::{ServerState, Span, State, hit_percent},
     sample::{COMMANDS, Counters},
@@ -313,9 +314,10 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
-    /// Mean of the rows of servers that are up.
+    /// Mean of the servers that are up; a process with several rows counts as in `total`.
     pub(crate) average: Figures,
-    /// Sum of the servers that are up; usage and hit ratio are computed from the sums.
+    /// Sum of the servers that are up; usage and hit ratio are computed from the sums. Rows of one
+    /// process are one server: see [`once`].
     pub(crate) total: Figures,
     pub(crate) down: usize,
 }
@@ -380,20 +382,90 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
+/// Part of a row in the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Another row of the same process has all its figures.
+    Nothing,
+    /// Another row has the memory of the process; the rest is of this face alone.
+    Face,
+    All,
+}
+
+/// The parts of the servers, each process counted once: by the figures of Larder, which are of all
+/// its faces, else by those of each face and the memory of the first.
+///
+/// Rows are of one process if they are of the same machine, number, time up and memory limit, and
+/// of different kinds: processes of containers have the same number, so one may be taken for
+/// another, but each is then still counted once.
+fn once(servers: &[(String, ServerState)]) -> Vec<Part> {
+    let mut parts = vec![Part::All; servers.len()];
+    let mut processes: Vec<Vec<usize>> = Vec::new();
+    for (at, (name, watched)) in servers.iter().enumerate() {
+        let Some(sample) = watched.up() else { continue };
+        let is_same = |other: &usize| {
+            let (of, known) = &servers[*other];
+            known.up().is_some_and(|known| {
+                known.kind != sample.kind
+                    && known.pid == sample.pid
+                    && machine(of) == machine(name)
+                    && known.budget == sample.budget
+                    // Polled within some seconds of each other, and told in whole ones.
+                    && (known.uptime - sample.uptime).abs() < 5.0
+            })
+        };
+        let known = processes.iter_mut().find(|rows| sample.pid != 0 && rows.iter().all(is_same));
+        match known {
+            Some(rows) => rows.push(at),
+            None => processes.push(vec![at]),
+        }
+    }
+    for rows in processes {
+        let is_larder = |row: &&usize| {
+            servers[**row].1.up().is_some_and(|sample| sample.kind == Kind::Larder)
+        };
+        let larder = rows.iter().find(is_larder).copied();
+        for (n, row) in rows.iter().enumerate() {
+            parts[*row] = match larder {
+                Some(larder) if larder == *row => Part::All,
+                Some(_) => Part::Nothing,
+                None if n == 0 => Part::All,
+                None => Part::Face,
+            };
+        }
+    }
+    parts
+}
+
+/// The machine of a server's name. A socket is of this one.
+fn machine(name: &str) -> &str {
+    let rest = name.split_once("://").map_or(name, |(_, rest)| rest);
+    match rest.rsplit_once(':').map_or(rest, |(host, _)| host) {
+        "localhost" | "[::1]" | "unix" | "" => "127.0.0.1",
+        host if host.contains('/') => "127.0.0.1",
+        host => host,
+    }
+}
+
 fn summary(servers: &[(String, ServerState)], rows: &[Row], lifetime: bool) -> (Figures, Figures) {
-    let up: Vec<&Figures> = rows.iter().filter_map(|row| row.figures.as_ref()).collect();
+    let parts = once(servers);
+    let counts = |row: &&Row| parts[row.index] != Part::Nothing;
+    let up: Vec<&Figures> = rows.iter().filter(counts).filter_map(|row| row.figures.as_ref()).collect();
+    let whole = rows.iter().filter(|row| parts[row.index] == Part::All);
+    let whole: Vec<&Figures> = whole.filter_map(|row| row.figures.as_ref()).collect();
     let rates: Vec<Rates> = up.iter().filter_map(|figures| figures.rates).collect();
     let all = (!rates.is_empty())
         .then(|| rates.iter().fold(Rates::default(), |sum, r| sum.combine(*r, |a, b| a + b)));
-    let counted = servers.iter().filter(|(_, watched)| watched.up().is_some());
-    let counted = counted.filter_map(|(_, watched)| watched.span(lifetime));
+    let counted = servers.iter().zip(&parts).filter(|(_, part)| **part != Part::Nothing);
+    let counted = counted.filter(|((_, watched), _)| watched.up().is_some());
+    let counted = counted.filter_map(|((_, watched), _)| watched.span(lifetime));
     let counted = counted.fold(Counters::default(), |sum, span| sum.plus(span.counters));
     // Servers without a limit are left out: they would make the others look fuller.
-    let limited = || up.iter().filter(|figures| figures.budget.is_some());
+    let limited = || whole.iter().filter(|figures| figures.budget.is_some());
     let unlimited = limited().next().is_none();
     let used = |f: &&Figures| f.used;
     let total = Figures {
-        used: if unlimited { up.iter().map(used).sum() } else { limited().map(|f| f.used).sum() },
+        used: if unlimited { whole.iter().map(used).sum() } else { limited().map(|f| f.used).sum() },
         budget: (!unlimited).then(|| limited().filter_map(|f| f.budget).sum()),
         hit_percent: hit_percent(counted),
         connections: up.iter().map(|f| f.connections).sum(),
@@ -403,7 +475,7 @@ fn summary(servers: &[(String, ServerState)], rows: &[Row], lifetime: bool) -> (
     let n = rates.len() as f64;
     let share = mean(limited().filter_map(|f| f.usage_percent()));
     let average = Figures {
-        used: share.or_else(|| mean(up.iter().map(used))).unwrap_or(0.0),
+        used: share.or_else(|| mean(whole.iter().map(used))).unwrap_or(0.0),
         budget: share.map(|_| 100.0),
         hit_percent: mean(up.iter().filter_map(|f| f.hit_percent)),
         connections: mean(up.iter().map(|f| f.connections)).unwrap_or(0.0),
@@ -474,6 +546,44 @@ mod tests {
         // 50 gets a second with 50 hits of 100, 150 a second with 300 of 300.
         assert_eq!(shown(&table.total), ["30.0%", "87.5", "200"]);
         assert_eq!(shown(&table.average), ["30.0%", "75.0", "100"]);
+    }
+
+    /// Faces of one process, each asked by itself.
+    #[test]
+    fn a_process_counts_once_however_many_of_its_faces_are_listed() {
+        let start = Instant::now();
+        let face = |kind, gets: u64, pid| {
+            let mut watched = ServerState::default();
+            for seconds in [0, 2] {
+                let mut sample = sample_at(start, seconds, "1", gets * seconds, 0);
+                (sample.kind, sample.pid) = (kind, pid);
+                (sample.used, sample.connections) = (300, gets);
+                watched.take(Ok(sample));
+            }
+            watched
+        };
+        let totals = |servers: &[(String, ServerState)]| {
+            let table = Table::of(servers, false, SortOrder::default());
+            let shown = |figures: &Figures| {
+                let cells = cells(figures, &[Usage, Conn, Gets], &Alarms::default());
+                cells.into_iter().map(|cell| cell.text).collect::<Vec<_>>().join(" ")
+            };
+            (table.rows.len(), shown(&table.total), shown(&table.average))
+        };
+        let name = |text: &str| text.to_owned();
+        let faces = [
+            (name("127.0.0.1:11211"), face(Kind::Memcached, 1, 7)),
+            (name("localhost:6379"), face(Kind::Redis, 2, 7)),
+        ];
+        // Both faces, and the memory once.
+        assert_eq!(totals(&faces), (2, name("30.0% 3 3"), name("30.0% 2 2")));
+        let mut all = faces.to_vec();
+        all.push((name("http://127.0.0.1:9000"), face(Kind::Larder, 3, 7)));
+        assert_eq!(totals(&all), (3, name("30.0% 3 3"), name("30.0% 3 3")));
+        // Of another machine, or another process.
+        all.push((name("10.0.0.1:11211"), face(Kind::Memcached, 10, 7)));
+        all.push((name("127.0.0.1:11212"), face(Kind::Memcached, 100, 8)));
+        assert_eq!(totals(&all), (5, name("30.0% 113 113"), name("30.0% 38 38")));
     }
 
     #[test]

@@ -139,6 +139,11 @@ pub(crate) fn count(number: f64) -> String {
     scaled(number, 1000.0, &["", "K", "M", "G", "T", "P"])
 }
 
+/// A count with its noun.
+pub(crate) fn counted(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", count(number as f64), if number == 1 { one } else { several })
+}
+
 /// Bytes in at most five characters, in steps of 1024: `812`, `1.50K`, `64.0M`.
 pub(crate) fn bytes(number: f64) -> String {
     scaled(number, 1024.0, &["", "K", "M", "G", "T", "P"])

@@ -19,7 +19,7 @@ const HELP: &[&str] = &[
     "  < >  , .  arrows  sort by the column beside; beyond the last: as given",
     "  r                 reverse the order",
     "  up down  k j      choose a server; scroll",
-    "  Enter             look at one server; Esc back",
+    "  Enter             look at one server; Esc: the table",
     "  l                 since the servers' start / last interval",
     "  c                 columns for commands / for all",
     "  space             freeze; what goes on is not lost",
@@ -49,7 +49,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
             lines.extend(all.into_iter().skip(scroll).take(room));
             lines.resize(height.saturating_sub(1), Line::raw(""));
             lines.push(Line::styled(
-                fit("Esc back  up/down scroll  l since start  space freeze  q quit", width),
+                fit("Esc table  up/down scroll  l since start  space freeze  q quit", width),
                 app.palette.quiet(),
             ));
             lines
@@ -197,20 +197,26 @@ mod tests {
     use crate::{TopArgs, rates::tests::sample_at, screen::Palette};
 
     fn app(words: &[&str]) -> App {
+        let mut app = app_of(words, &["127.0.0.1:8081", "127.0.0.1:11211", "10.0.0.3:11211"]);
+        let start = Instant::now();
+        app.servers[1].1.take(Ok(sample_at(start, 0, "1", 0, 0)));
+        app.servers[1].1.take(Ok(sample_at(start, 2, "1", 600, 600)));
+        app.servers[2].1.take(Err("connection refused".to_owned()));
+        app
+    }
+
+    /// The first server is up.
+    fn app_of(words: &[&str], names: &[&str]) -> App {
         use clap::FromArgMatches;
         let command = TopArgs::augment_args(clap::Command::new("top"));
         let matches =
             command.try_get_matches_from([&["top"], words].concat()).expect("a command line");
         let args = TopArgs::from_arg_matches(&matches).expect("a command line");
-        let names =
-            ["127.0.0.1:8081", "127.0.0.1:11211", "10.0.0.3:11211"].map(str::to_owned).to_vec();
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
         let mut app = App::new(&args, names, Palette { colours: false });
         let start = Instant::now();
         app.servers[0].1.take(Ok(sample_at(start, 0, "1", 0, 0)));
         app.servers[0].1.take(Ok(sample_at(start, 2, "1", 200, 50)));
-        app.servers[1].1.take(Ok(sample_at(start, 0, "1", 0, 0)));
-        app.servers[1].1.take(Ok(sample_at(start, 2, "1", 600, 600)));
-        app.servers[2].1.take(Err("connection refused".to_owned()));
         app
     }
 
@@ -277,6 +283,19 @@ mod tests {
         app.key(KeyCode::Esc);
         assert_eq!(app.page, Page::Table);
         assert!(!app.key(KeyCode::Char('q')));
+    }
+
+    #[test]
+    fn one_server_is_shown_in_full_at_once() {
+        let mut app = app_of(&[], &["127.0.0.1:8081"]);
+        assert_eq!(app.page, Page::Drill(0));
+        let lines = screen(&app, 80, 24);
+        assert!(lines[1].starts_with("127.0.0.1:8081") && lines[0].contains("1 up"), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.contains("get_hits")), "{lines:#?}");
+        app.key(KeyCode::Esc);
+        assert!(screen(&app, 80, 24).iter().any(|line| line.starts_with("TOTAL")));
+        app.key(KeyCode::Enter);
+        assert_eq!(app.page, Page::Drill(0));
     }
 
     #[test]

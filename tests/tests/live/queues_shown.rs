@@ -34,7 +34,6 @@ fn top_shows_the_queues_of_a_server() {
     let address = admin(&larder).to_string();
     let mut pty = Pty::larder(&["top", "-i", "200ms", &address], 100, 70);
     pty.wait_line(&["larder top  1 up"]);
-    pty.keys("\r");
     pty.wait_line(&["QUEUE (since its start)", "ITEMS", "FAILED"]);
     // Items, bytes, open, age, added, taken, refused, failed.
     pty.wait_line(&["mails ", " 5 ", " 7 ", " 2 ", " 1"]);
