@@ -20,6 +20,7 @@ pub mod load;
 mod mediawiki;
 mod output;
 pub mod peers;
+mod progress;
 mod random;
 pub mod report;
 mod simulate;

@@ -22,6 +22,25 @@ const WARM: usize = REQUESTS / 4;
 
 static BYTES: [u8; 16_384] = [b'x'; 16_384];
 
+/// A size that a policy cannot do with is refused at once, with its name, and nothing is run.
+#[test]
+fn sizes_too_small_are_refused_before_anything_runs() {
+    let scratch = Scratch::new("small");
+    let html = scratch.path().join("x.html");
+    let html = html.to_str().unwrap();
+    // A trace of so many requests would take minutes to be made.
+    let flags = ["lab", "simulate", "--requests", "4G", "--html", html];
+    for (more, words) in [
+        (&["--sizes", "4KiB,64MiB"][..], "4.00 KiB is too small for larder"),
+        (&["--sizes", "64MiB", "--sample", "0.001"], "64.0 MiB with --sample 0.001 is too small"),
+    ] {
+        let (status, out, said) = run(&[&flags[..], more].concat());
+        assert_eq!(status.code(), Some(2), "{said}");
+        assert!(said.contains(words) && out.is_empty(), "{said}{out}");
+        assert!(!std::path::Path::new(html).exists());
+    }
+}
+
 /// Objects by Zipf's law with exponent 0.9.
 fn popular(requests: usize, keys: usize) -> Vec<usize> {
     let mut total = 0.0;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     engine::{self, Error, Plan, Until},
     load::{Load, Mix, Pace, Popularity, Think, Verb},
+    progress::Progress,
     report::Run,
 };
 
@@ -12,7 +13,11 @@ use crate::{
 const DEPTH: usize = 16;
 
 /// Writes every key of `load` once, with the size that gets expect.
-pub(super) fn fill(plan: &Plan, load: &Load) -> Result<Run, Error> {
+pub(super) fn fill(plan: &Plan, load: &Load, quiet: bool) -> Result<Run, Error> {
+    let progress = match load.key_count().filter(|_| !quiet) {
+        Some(keys) => Progress::new("keys written", keys),
+        None => Progress::hidden(),
+    };
     let once = load
         .clone()
         .popularity(Popularity::Once)
@@ -29,5 +34,7 @@ pub(super) fn fill(plan: &Plan, load: &Load) -> Result<Run, Error> {
         server_pids: Vec::new(),
         ..plan.clone()
     };
-    engine::run(&plan, &|thread| once.source(thread, plan.threads, plan.seed), &mut |_, _| {})
+    engine::run(&plan, &|thread| once.source(thread, plan.threads, plan.seed), &mut |_, second| {
+        progress.advance(second.answers);
+    })
 }

@@ -275,7 +275,7 @@ fn forward(stop: Stop) {
 fn carry_out(job: &Job<'_>, files: Files) -> Result<ExitCode, Error> {
     let (plan, load) = (&job.plan, &job.load);
     if job.fill {
-        let filled = fill::fill(plan, load)?;
+        let filled = fill::fill(plan, load, job.common.quiet)?;
         say_filled(job, &filled);
     }
     let mut live = Live::new(job.common.quiet);

@@ -3,7 +3,6 @@
 //! all figures of a round alike and cancel in their ratios.
 
 use std::{
-    io::{self, IsTerminal, Write},
     net::SocketAddr,
     sync::Arc,
     time::Duration,
@@ -17,6 +16,7 @@ use crate::{
     interrupt,
     load::Load,
     peers::Origin,
+    progress::Progress,
     report::Run,
 };
 
@@ -83,9 +83,9 @@ pub(crate) fn measure(task: &Task, candidates: &[Candidate]) -> Table {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     // A different order each round, the same in each run.
     let mut random = SmallRng::seed_from_u64(task.rounds as u64);
+    let progress = Progress::new(&format!("{}, rounds", task.title), (task.rounds + UNCOUNTED) as u64);
     for round in 0..task.rounds + UNCOUNTED {
         order.shuffle(&mut random);
-        progress(&task.title, round, task.rounds + UNCOUNTED);
         let before: Vec<usize> = rows.iter().map(|row| row.rounds.len()).collect();
         for &at in &order {
             if rows[at].wrong.is_some() || interrupt::requested() {
@@ -104,8 +104,9 @@ pub(crate) fn measure(task: &Task, candidates: &[Candidate]) -> Table {
             rows.iter_mut().zip(before).for_each(|(row, rounds)| row.rounds.truncate(rounds));
             break;
         }
+        progress.advance(1);
     }
-    progress_end();
+    drop(progress);
     Table { title: task.title.clone(), unit: task.unit.to_owned(), measure: task.measure, rows }
 }
 
@@ -195,20 +196,6 @@ fn figures(run: &Run, per_request: u64) -> Round {
         total: micros(server + run.own_cpu),
         p50: latency(0.5),
         p99: latency(0.99),
-    }
-}
-
-/// Progress line on standard error, overwritten each time.
-fn progress(title: &str, round: usize, rounds: usize) {
-    if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K{title}: round {} of {rounds}", round + 1);
-        let _shown = io::stderr().flush();
-    }
-}
-
-fn progress_end() {
-    if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
     }
 }
 

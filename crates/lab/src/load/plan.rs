@@ -91,6 +91,14 @@ impl Load {
         Load { seed, ..self }
     }
 
+    /// Number of its keys; None: those of a trace, which are not counted.
+    pub fn key_count(&self) -> Option<u64> {
+        match &self.what {
+            Kind::Made { keys, .. } => Some(keys.count()),
+            Kind::Recorded(_) => None,
+        }
+    }
+
     /// The seed, for other random choices of a run.
     pub fn seed_used(&self) -> u64 {
         self.seed

@@ -38,6 +38,7 @@ use crate::{
     exit::{MISSED, UNREACHABLE, USAGE},
     interrupt,
     peers::{self, Scratch},
+    progress::Progress,
 };
 
 /// Time limit for the start of a server. MariaDB on a slow disk takes longest.
@@ -93,14 +94,17 @@ fn make(
     users: u32,
 ) -> Result<bool, Error> {
     let versions = versions::of(&programs);
-    let setup = Setup::build(args, programs, scratch, users)?;
+    let mut setup = Setup::build(args, programs, scratch, users)?;
+    setup.progress = Progress::new("rows", rows.len() as u64);
     let mut outcomes: Vec<Outcome> = Vec::new();
     for row in rows {
         if interrupt::requested() {
             return Err(peers::Error::Interrupted.into());
         }
         outcomes.push(measure::measure(&setup, args, row)?);
+        setup.progress.advance(1);
     }
+    setup.progress = Progress::hidden();
     let mut how = show::how(args, &setup.wiki.articles, &versions);
     how.push(("took".to_owned(), format!("{:.0} s", setup.began.elapsed().as_secs_f64())));
     let valid = outcomes.iter().all(Outcome::is_valid);

@@ -16,7 +16,7 @@ use super::{
     web::Web,
     wiki::Wiki,
 };
-use crate::{engine::Address, peers::Scratch, slow};
+use crate::{engine::Address, peers::Scratch, progress::Progress, slow};
 
 /// The wiki and everything behind it.
 pub(super) struct Setup {
@@ -28,6 +28,8 @@ pub(super) struct Setup {
     pub(super) originals: OriginalArticles,
     pub(super) programs: Programs,
     pub(super) began: Instant,
+    /// Of the rows; lines are printed above it.
+    pub(super) progress: Progress,
     dir: PathBuf,
 }
 
@@ -51,7 +53,7 @@ impl Setup {
         tell(&format!("rendering every article once, with {}", args.php.name()));
         let originals =
             OriginalArticles::take(web.addr(), &wiki.articles, 2).map_err(Error::Other)?;
-        Ok(Setup { web, wiki, slow, database, originals, programs, began, dir: dir.to_owned() })
+        Ok(Setup { web, wiki, slow, database, originals, programs, began, progress: Progress::hidden(), dir: dir.to_owned() })
     }
 
     /// Directory for files.
@@ -73,7 +75,8 @@ impl Setup {
 
     /// Prints a line of progress.
     pub(super) fn tell(&self, row: &Row, what: &str) {
-        eprintln!("{:6.1} s  {:26} {what}", self.began.elapsed().as_secs_f64(), row.id);
+        let time = self.began.elapsed().as_secs_f64();
+        self.progress.say(&format!("{time:6.1} s  {:26} {what}", row.id));
     }
 }
 

@@ -26,10 +26,21 @@ pub(crate) struct Outcome {
     pub(crate) stored: f64,
 }
 
+/// A cache of this size, shrunk by the share of the keys that are simulated.
+pub(super) fn open(
+    kind: Kind,
+    size: u64,
+    sample: f64,
+    ids: usize,
+    seed: u64,
+) -> Result<Box<dyn Policy>, String> {
+    kind.open((size as f64 * sample).round() as u64, ids, seed)
+}
+
 /// Runs the simulation.
 pub(crate) fn run(trace: &Trace, kind: Kind, size: u64, seed: u64) -> Result<Outcome, String> {
-    let scaled = (size as f64 * trace.sample).round() as u64;
-    let mut cache = Expiring::new(kind.open(scaled, trace.hashes.len(), seed)?, trace);
+    let policy = open(kind, size, trace.sample, trace.hashes.len(), seed)?;
+    let mut cache = Expiring::new(policy, trace);
     let sampled = trace.sample < 1.0;
     let mut by_key = vec![0u32; if sampled { trace.hashes.len() } else { 0 }];
     let (mut misses, mut missed) = (0u64, 0u64);

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
 impl Input {
     /// Simulates and writes the result files; returns the text for the terminal.
     fn done(&self) -> Result<String, String> {
+        grid::check(&self.policies, &self.sizes, self.options.sample)?;
         let trace = trace::read(&self.spec, &self.options)?;
         let rows = grid::run(&trace, &self.policies, &self.sizes, self.threads, self.seed);
         let flow = self.topology.as_ref().map(|plan| topology::run(plan, &trace)).transpose()?;

@@ -126,6 +126,9 @@ impl Axis {
     }
 
     fn log(&self, low: f64, high: f64) -> Span {
+        if self.unit == Unit::Bytes {
+            return self.doublings(low, high);
+        }
         let (first, last) = (low.floor(), high.ceil().max(low.floor() + 1.0));
         let every = ((last - first) / DECADES).ceil().max(1.0);
         let count = ((last - first) / every) as u32;
@@ -143,6 +146,20 @@ impl Axis {
             }
         }
         Span { low: first, high: last, ticks }
+    }
+
+    /// Bytes: ticks at powers of two, since sizes of caches are round in these.
+    fn doublings(&self, low: f64, high: f64) -> Span {
+        let two = 2f64.log10();
+        let first = (low / two + 1e-9).floor();
+        let last = (high / two - 1e-9).ceil().max(first + 1.0);
+        // Few ticks: each power, then each second one (a factor of 4), and so on.
+        let every = 2f64.powf(((last - first) / DECADES).log2().ceil().max(0.0));
+        // Ticks that lie at the same sizes whatever the ends are: 1, 4, 16, 64 MiB.
+        let (first, last) = ((first / every).floor() * every, (last / every).ceil() * every);
+        let ticks = (0..=((last - first) / every) as u32).map(|n| first + f64::from(n) * every);
+        let tick = |power: f64| (power * two, self.unit.show(2f64.powf(power), 2f64.powf(power)));
+        Span { low: first * two, high: last * two, ticks: ticks.map(tick).collect() }
     }
 
     fn percentile(high: f64) -> Span {
@@ -316,6 +333,17 @@ mod tests {
             ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]
         );
         assert_eq!(labels(&log, &[0.003, 0.0]), ["1 ms", "2 ms", "5 ms", "10 ms"]);
+        let bytes = Axis::new("", Unit::Bytes).scale(Scale::Log);
+        let mib = f64::from(1 << 20);
+        assert_eq!(
+            labels(&bytes, &[16.0 * mib, 256.0 * mib]),
+            ["16 MiB", "32 MiB", "64 MiB", "128 MiB", "256 MiB"]
+        );
+        assert_eq!(
+            labels(&bytes, &[1e4, 1e9]),
+            ["4 KiB", "64 KiB", "1 MiB", "16 MiB", "256 MiB", "4 GiB"]
+        );
+        assert_eq!(labels(&bytes, &[3.0 * mib]), ["2 MiB", "4 MiB"]);
         let percentile = Axis::new("", Unit::Share).scale(Scale::Percentile);
         assert_eq!(
             labels(&percentile, &[0.5, 0.9995]),
