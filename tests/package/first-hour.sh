@@ -47,29 +47,76 @@ step "the site of the package"
 start
 curl --silent --fail http://127.0.0.1:8080/ | grep -q 'Larder runs'
 
-step "four lines: an origin, check, reload, a hit"
-cat > "$work/root/mnt/site.py" <<'SITE'
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-class Site(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Cache-Control", "max-age=60")
-        self.send_header("Content-Length", "4")
-        self.end_headers()
-        self.wfile.write(b"slow")
-
-HTTPServer(("127.0.0.1", 9000), Site).serve_forever()
+step "WordPress behind it: four lines, an origin, check, reload, and why there is no hit"
+blog=$work/root/mnt/blog
+mkdir "$blog"
+cp -rL --no-preserve=all /usr/share/wordpress/. "$blog"
+mkdir -p "$blog/wp-content/mu-plugins"
+cp "$(dirname "$0")/../../contrib/wordpress/larder-purge.php" "$blog/wp-content/mu-plugins/"
+cat > "$blog/wp-config.php" <<'SITE'
+<?php
+define('DB_NAME', 'blog');
+define('DB_USER', 'root');
+define('DB_PASSWORD', '');
+define('DB_HOST', '127.0.0.1');
+define('AUTH_KEY', 'a');
+define('WP_DEFAULT_THEME', 'twentytwentyone');
+define('DISABLE_WP_CRON', true);
+define('WP_HTTP_BLOCK_EXTERNAL', true);
+define('LARDER_ADDRESS', 'http://127.0.0.1:8080');
+$table_prefix = 'wp_';
+if (!defined('ABSPATH')) define('ABSPATH', __DIR__ . '/');
+require_once ABSPATH . 'wp-settings.php';
 SITE
-here /usr/bin/python3 /mnt/site.py >/dev/null 2>&1 &
-until curl --silent --fail --output /dev/null http://127.0.0.1:9000/; do sleep 0.05; done
+here mariadb-install-db --no-defaults --user=root --auth-root-authentication-method=normal --skip-test-db --datadir=/mnt/data >/dev/null
+here mariadbd --no-defaults --user=root --skip-grant-tables --bind-address=127.0.0.1 --datadir=/mnt/data --socket=/mnt/socket 2>"$work/mariadb" &
+sql() { here mariadb --no-defaults -N -B --socket=/mnt/socket -u root -e "$1" ${2:+"$2"}; }
+until sql 'CREATE DATABASE IF NOT EXISTS blog' 2>/dev/null; do
+    kill -0 $! || { cat "$work/mariadb"; exit 1; }
+    sleep 0.05
+done
+here env PHP_CLI_SERVER_WORKERS=4 php -S 127.0.0.1:9000 -t /mnt/blog >/dev/null 2>&1 &
+until curl --silent --output /dev/null http://127.0.0.1:9000/; do sleep 0.05; done
 here sed -i 's|^origin = .*|origin = "http://127.0.0.1:9000"|' /etc/larder/larder.toml
 here larder check /etc/larder/larder.toml
 here larder reload
-expect '*fwd=*' "$(status /page)"
-expect 'larder; hit*' "$(status /page)"
-here larder purge http://127.0.0.1:8080/page
-expect '*fwd=*' "$(status /page)"
+curl --silent --show-error 'http://127.0.0.1:8080/wp-admin/install.php?step=2' --output "$work/installed" \
+    --data 'weblog_title=Blog&user_name=admin&admin_password=larder-test&admin_password2=larder-test&pw_weak=1&admin_email=a@blog.test'
+grep -q 'Success!' "$work/installed" || { cat "$work/installed"; exit 1; }
+sql "UPDATE wp_options SET option_value = '0' WHERE option_name IN ('comment_previously_approved', 'comment_moderation')" blog
+here larder reload
+advice() { curl --silent --fail --unix-socket "$work"/root/run/larder/*.sock http://localhost/api/v1/stats | python3 -c 'import json, sys
+print(" ".join(one["setting"] for one in json.load(sys.stdin)["advice"]) or "none")'; }
+# Figures come behind the answers.
+advised() { for _ in {1..100}; do [[ $(advice) == "$1" ]] && return; sleep 0.1; done; expect "$1" "$(advice)"; }
+for _ in 1 2 3 4 5 6; do
+    curl --silent --fail --output /dev/null http://127.0.0.1:8080/
+    expect '*detail=no-freshness*' "$(status /)"
+done
+advised 'preset = "wordpress"'
+grep -q 'It looks like WordPress.*--preset wordpress' "$work/printed" || { cat "$work/printed"; exit 1; }
+
+step "with the preset: the second view is a hit, curl -I as well, and nothing is left to say"
+here sed -i 's|^origin = .*|&\npreset = "wordpress"|' /etc/larder/larder.toml
+grep -q '^purge = ' "$work/root/etc/larder/larder.toml" || here sed -i 's|^preset = .*|&\npurge = { from = ["127.0.0.1"] }|' /etc/larder/larder.toml
+here larder check /etc/larder/larder.toml
+here larder reload
+expect '*fwd=*' "$(status /)"
+expect 'larder; hit*' "$(status /)"
+view() { curl --silent --show-error --fail --dump-header "$work/head" --output "$work/page" "http://127.0.0.1:8080$1"; }
+view '/?p=1'
+view '/?p=1'
+grep -qi '^Cache-Status: larder; hit' "$work/head" || { cat "$work/head"; exit 1; }
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do view "/?s=word$n"; done
+advised none
+
+step "a comment appears, and a purge by hand"
+curl --silent --show-error --fail --output /dev/null http://127.0.0.1:8080/wp-comments-post.php \
+    --data 'author=Ann&email=ann@blog.test&comment=A+comment+of+Ann&comment_post_ID=1&comment_parent=0'
+until view '/?p=1' && grep -q 'A comment of Ann' "$work/page"; do sleep 0.2; done
+expect 'larder; hit*' "$(status /?p=1)"
+here larder purge 'http://127.0.0.1:8080/?p=1'
+expect '*fwd=*' "$(status /?p=1)"
 here larder top --once --lifetime | grep -q 'unix:/run/larder'
 here larder stop
 

@@ -1,10 +1,10 @@
-//! The examples of contrib/examples/django and fleet as they are, with the ports of the test.
+//! The examples of contrib/examples/static, django and fleet as they are, with the ports of the test.
 
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::fleet::{counted, wait_counted};
 use larder_tests::helper::{free_port, source_root};
-use larder_tests::{Larder, Memcached, Origin, Started, get, get_with};
+use larder_tests::{Larder, Memcached, Origin, Scratch, Started, Wire, get, get_with, wait_until};
 use std::process::Command;
 
 /// A file of an example, with each text replaced by that of the test; all must occur.
@@ -17,6 +17,49 @@ fn example(file: &str, replaced: &[(&str, &str)]) -> String {
         text = text.replace(from, to);
     }
     text
+}
+
+#[test]
+fn a_static_site() {
+    let site = Scratch::new("static");
+    let write = |name: &str, text: &str| {
+        let path = site.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    for (name, text) in [
+        ("index.html", "<h1>home</h1>"),
+        ("about.html", "<h1>about</h1>"),
+        ("news/index.html", "<h1>news</h1>"),
+        ("style.css", "h1 { color: teal }"),
+        ("assets/app.1f2e.js", "1"),
+        (".env", "secret"),
+    ] {
+        write(name, text);
+    }
+    let root = site.path().to_str().unwrap();
+    let larder = Larder::with_config(&example(
+        "static/larder.toml",
+        &[("127.0.0.1:8080", "127.0.0.1:0"), ("/srv/www", root), ("256MiB", "64MiB")],
+    ));
+    let at = larder.addr();
+    let host = ["Host: www.example.org"];
+    let ask = |path: &str| Wire::connect(at).ask("GET", path, &host);
+    for (path, text) in
+        [("/", "home"), ("/about", "about"), ("/about.html", "about"), ("/news/", "news")]
+    {
+        assert_eq!(ask(path).assert_status(200).text(), format!("<h1>{text}</h1>"), "{path}");
+    }
+    assert_eq!(ask("/style.css").get("cache-control"), Some("max-age=86400"));
+    let hashed = ask("/assets/app.1f2e.js");
+    assert_eq!(hashed.get("cache-control"), Some("public, max-age=31536000, immutable"));
+    for path in ["/none", "/.env", "/../etc/passwd", "/assets/"] {
+        assert_eq!(ask(path).status, 404, "{path}");
+    }
+    // A change is seen at once.
+    ask("/about").assert_status(200);
+    write("about.html", "<h1>about us</h1>");
+    wait_until("the change", || ask("/about").text() == "<h1>about us</h1>");
 }
 
 #[test]

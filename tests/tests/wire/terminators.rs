@@ -109,3 +109,30 @@ fn haproxy_takes_tls_off() {
     check(&haproxy, &papers, &origin, &larder);
     haproxy.term();
 }
+
+#[test]
+fn caddy_takes_tls_off() {
+    let origin = Origin::serving(&["Cache-Control: max-age=600"], "page");
+    let (papers, larder) = (Papers::issue(), larder(&origin));
+    let caddy = Started::start(|dir, port| {
+        let site = example(
+            "Caddyfile",
+            &[
+                ("www.example.org {", &format!("https://127.0.0.1:{port} {{\n\tbind 127.0.0.1")),
+                ("/etc/ssl/www.pem", &papers.path("server.pem")),
+                ("/etc/ssl/www.key", &papers.path("server.key")),
+                ("127.0.0.1:8080", &larder.addr().to_string()),
+            ],
+        );
+        // Nothing but the port of the site, and no files elsewhere.
+        let text = format!("{{\n\tadmin off\n\tauto_https off\n}}\n{site}");
+        std::fs::write(dir.join("Caddyfile"), text).unwrap();
+        let mut command = Command::new("/usr/bin/caddy");
+        command.arg("run").arg("--adapter").arg("caddyfile");
+        command.arg("--config").arg(dir.join("Caddyfile")).env("HOME", dir);
+        command.env("XDG_DATA_HOME", dir).env("XDG_CONFIG_HOME", dir);
+        (command, None)
+    });
+    check(&caddy, &papers, &origin, &larder);
+    caddy.term();
+}
