@@ -114,6 +114,9 @@ pub(crate) fn default_items(opt: &Opt) -> Vec<Item> {
         .collect()
 }
 
+/// Before the word that is nearest to a wrong one.
+pub(crate) const NEAREST: &str = "; did you mean ";
+
 /// One value from its text.
 pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
     match kind {
@@ -136,7 +139,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::File => Ok(Item::Text(text.to_owned())),
         Kind::Choice(words) if words.contains(&text) => Ok(Item::Text(text.to_owned())),
         Kind::Choice(words) => Err(match nearest(text, words.iter().copied()) {
-            Some(near) => format!("{}; did you mean \"{near}\"?", expected(kind)),
+            Some(near) => format!("{}{NEAREST}\"{near}\"?", expected(kind)),
             None => expected(kind),
         }),
         Kind::Address => value::address(text).map(Item::Address),

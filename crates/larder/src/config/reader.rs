@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml_edit::{Item as TomlItem, TableLike, Value as TomlValue};
 
 use super::{
-    item::{FromItem, Item, default_items, expected, parse},
+    item::{FromItem, Item, NEAREST, default_items, expected, parse},
     options::{Kind, Opt, Section},
     problem::{Location, Problem, Report, nearest},
 };
@@ -166,8 +166,15 @@ impl Values {
     }
 }
 
+/// `expected` may end with the nearest word ([`NEAREST`]), which is the remedy.
 fn wrong(location: Location, expected: &str, found: &str) -> Problem {
-    Problem::new(location, format!("expected {expected}, found {found}"))
+    match expected.split_once(NEAREST) {
+        Some((expected, near)) => {
+            Problem::new(location, format!("expected {expected}, found {found}"))
+                .fix(format!("did you mean {near}"))
+        }
+        None => Problem::new(location, format!("expected {expected}, found {found}")),
+    }
 }
 
 /// Reads a whole file. Unreadable parts are reported and left out.

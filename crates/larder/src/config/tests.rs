@@ -275,7 +275,7 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[[site]]\norigin = \"http://a\"\npreset = \"mediawki\"\n",
         &[
-            "l.toml:3:10: error: expected one of \"anonymous\", \"discourse\", \"django\", \"drupal\", \"ghost\", \"magento\", \"mediawiki\", \"static\", \"typo3\", \"wordpress\"; did you mean \"mediawiki\"?, found \"mediawki\"",
+            "l.toml:3:10: error: expected one of \"anonymous\", \"discourse\", \"django\", \"drupal\", \"ghost\", \"magento\", \"mediawiki\", \"static\", \"typo3\", \"wordpress\", found \"mediawki\"",
         ],
     ),
     (
@@ -415,6 +415,9 @@ fn a_site_of_flags_is_that_of_a_file() {
     let wrong = Flags { preset: Some("wordpres".to_owned()), ..Flags::default() };
     let loaded = with_flags("", origin_flag(wrong));
     assert!(said(&loaded)[0].starts_with("--preset: error: "), "{:?}", said(&loaded));
+    assert!(said(&loaded)[0].ends_with(", found \"wordpres\""), "{:?}", said(&loaded));
+    let text = loaded.report.to_string();
+    assert!(text.contains("= did you mean \"wordpress\"?"), "{text}");
 }
 
 fn policy_of(settings: &Settings, path: &str, cookie: &'static str) -> RulePolicy {
