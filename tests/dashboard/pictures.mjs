@@ -25,7 +25,8 @@ const clients = Array.from({ length: 4 }, async (_, client) => {
     }
 });
 await until('hits in the tile', async () => Number.parseFloat(await page.locator('#tile-ratio strong').innerText()) > 30);
-await until('time saved', async () => /a second$/.test(await page.locator('#tile-saved strong').innerText()));
+await until('time saved', async () => /^\d.* (µs|ms|s|min|h)/.test(await page.locator('#tile-saved strong').innerText()));
+await until('what it means', async () => /requests that the origin did not get$/.test(await page.locator('#tile-saved .note').innerText()));
 await until('no errors', async () => (await page.locator('#tile-errors strong').innerText()) === '0.0 %');
 await until('memory', async () => / of /.test(await page.locator('#tile-memory .note').innerText()));
 // A picture of a few minutes shows more than one of a few seconds.

@@ -105,7 +105,10 @@ mod tests {
         bar.inc(1000);
         bar.tick();
         let shown = terminal.0.lock().expect("no panic").clone();
-        assert!(shown.contains("simulating: 1,000 of 2,000, ") && shown.contains(" left"), "{shown}");
+        assert!(
+            shown.contains("simulating: 1,000 of 2,000, ") && shown.contains(" left"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -421,9 +421,8 @@ fn once(servers: &[(String, ServerState)]) -> Vec<Part> {
         }
     }
     for rows in processes {
-        let is_larder = |row: &&usize| {
-            servers[**row].1.up().is_some_and(|sample| sample.kind == Kind::Larder)
-        };
+        let is_larder =
+            |row: &&usize| servers[**row].1.up().is_some_and(|sample| sample.kind == Kind::Larder);
         let larder = rows.iter().find(is_larder).copied();
         for (n, row) in rows.iter().enumerate() {
             parts[*row] = match larder {
@@ -450,7 +449,8 @@ fn machine(name: &str) -> &str {
 fn summary(servers: &[(String, ServerState)], rows: &[Row], lifetime: bool) -> (Figures, Figures) {
     let parts = once(servers);
     let counts = |row: &&Row| parts[row.index] != Part::Nothing;
-    let up: Vec<&Figures> = rows.iter().filter(counts).filter_map(|row| row.figures.as_ref()).collect();
+    let up: Vec<&Figures> =
+        rows.iter().filter(counts).filter_map(|row| row.figures.as_ref()).collect();
     let whole = rows.iter().filter(|row| parts[row.index] == Part::All);
     let whole: Vec<&Figures> = whole.filter_map(|row| row.figures.as_ref()).collect();
     let rates: Vec<Rates> = up.iter().filter_map(|figures| figures.rates).collect();
@@ -465,7 +465,11 @@ fn summary(servers: &[(String, ServerState)], rows: &[Row], lifetime: bool) -> (
     let unlimited = limited().next().is_none();
     let used = |f: &&Figures| f.used;
     let total = Figures {
-        used: if unlimited { whole.iter().map(used).sum() } else { limited().map(|f| f.used).sum() },
+        used: if unlimited {
+            whole.iter().map(used).sum()
+        } else {
+            limited().map(|f| f.used).sum()
+        },
         budget: (!unlimited).then(|| limited().filter_map(|f| f.budget).sum()),
         hit_percent: hit_percent(counted),
         connections: up.iter().map(|f| f.connections).sum(),

@@ -283,7 +283,12 @@ fn heads_of_a_page_that_is_not_kept_say_why_and_see_a_change() {
 fn software_that_forbids_caches_is_named_with_its_setting() {
     let page = |generator: &str| format!("<head><meta name=generator content=\"{generator}\">");
     for (field, generator, preset, words) in [
-        ("Cache-Control: private, must-revalidate, max-age=0", "MediaWiki 1.39", "mediawiki", "$wgUseCdn = true;"),
+        (
+            "Cache-Control: private, must-revalidate, max-age=0",
+            "MediaWiki 1.39",
+            "mediawiki",
+            "$wgUseCdn = true;",
+        ),
         ("Cache-Control: must-revalidate, no-cache, private", "Drupal 10", "drupal", "maximum age"),
         ("Cache-Control: no-cache, no-store", "Discourse 3.2", "discourse", "stay no-store"),
     ] {
@@ -317,7 +322,10 @@ fn software_that_forbids_caches_is_named_with_its_setting() {
             !advice().is_null()
         });
         assert!(advice()["text"].as_str().unwrap().contains(words), "{}", advice());
-        assert_eq!((&advice()["setting"], larder.stderr().contains("--preset")), (&"".into(), false));
+        assert_eq!(
+            (&advice()["setting"], larder.stderr().contains("--preset")),
+            (&"".into(), false)
+        );
     }
 }
 

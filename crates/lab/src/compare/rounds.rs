@@ -2,11 +2,7 @@
 //! variations (the speed of a shared machine varies by 40 % within a third of a second) then affect
 //! all figures of a round alike and cancel in their ratios.
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
@@ -83,7 +79,8 @@ pub(crate) fn measure(task: &Task, candidates: &[Candidate]) -> Table {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     // A different order each round, the same in each run.
     let mut random = SmallRng::seed_from_u64(task.rounds as u64);
-    let progress = Progress::new(&format!("{}, rounds", task.title), (task.rounds + UNCOUNTED) as u64);
+    let progress =
+        Progress::new(&format!("{}, rounds", task.title), (task.rounds + UNCOUNTED) as u64);
     for round in 0..task.rounds + UNCOUNTED {
         order.shuffle(&mut random);
         let before: Vec<usize> = rows.iter().map(|row| row.rounds.len()).collect();

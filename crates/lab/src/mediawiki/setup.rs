@@ -53,7 +53,17 @@ impl Setup {
         tell(&format!("rendering every article once, with {}", args.php.name()));
         let originals =
             OriginalArticles::take(web.addr(), &wiki.articles, 2).map_err(Error::Other)?;
-        Ok(Setup { web, wiki, slow, database, originals, programs, began, progress: Progress::hidden(), dir: dir.to_owned() })
+        Ok(Setup {
+            web,
+            wiki,
+            slow,
+            database,
+            originals,
+            programs,
+            began,
+            progress: Progress::hidden(),
+            dir: dir.to_owned(),
+        })
     }
 
     /// Directory for files.

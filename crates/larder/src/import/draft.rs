@@ -58,6 +58,10 @@ impl Keys {
         other.0.iter().for_each(|(key, value)| self.set(key, value.clone()));
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -150,7 +150,6 @@ mod tests {
     #[test]
     fn every_document_is_here() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        #[expect(clippy::disallowed_methods, reason = "a test of the tree")]
         let found = fs::read_dir(docs).expect("docs");
         for entry in found {
             let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
@@ -161,8 +160,8 @@ mod tests {
 
     #[test]
     fn headings_have_anchors_and_links_lead_somewhere() {
-        let text = "# A `b`: c, d\n\n## Same\n\n## Same\n\n[here](top.md#a-b) [gone](decisions/1.md) \
-                    <b>x</b> ![picture](images/x.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+        let text = "# A `b`: c, d\n\n## Same\n\n## Same\n\n[here](top.md#a-b) \
+                    [gone](decisions/1.md) <b>x</b> ![picture](images/x.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
         let page = page("x.md", text);
         for part in [
             "<h1 id=\"a-b-c-d\">",

@@ -11,8 +11,8 @@ use axum::{
 };
 
 use super::{
-    App, answer::Refused, control, documents, errors, guard, live, measured, monkey, object, objects, pages,
-    plain, purges, tail,
+    App, answer::Refused, control, documents, errors, guard, live, measured, monkey, object,
+    objects, pages, plain, purges, tail,
 };
 
 /// A path in axum's notation, its methods, and its handlers.

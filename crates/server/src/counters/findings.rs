@@ -177,7 +177,8 @@ impl Findings {
         let known = |sites: &BTreeMap<Box<str>, Site>| {
             sites.get(site).is_some_and(|site| site.software.is_some() || site.forwarded >= LOOKS)
         };
-        !known(&state.now) && !state.before.get(site).is_some_and(|site| site.software.is_some())
+        let before = state.before.get(site);
+        !known(&state.now) && before.is_none_or(|site| site.software.is_none())
     }
 
     /// Forgets everything: the settings are others.
@@ -257,8 +258,8 @@ fn line(name: &str, site: &Site, cause: Cause, url: &str) -> String {
         _ => "the site gives it no lifetime (Cache-Control, Expires or Last-Modified)",
     };
     format!(
-        "larder: site {name}: {url} is not kept, {why}. {looks}`--preset {preset}`, or in its [[site]]: preset = \
-         \"{preset}\""
+        "larder: site {name}: {url} is not kept, {why}. {looks}`--preset {preset}`, or in its \
+         [[site]]: preset = \"{preset}\""
     )
 }
 
@@ -347,9 +348,8 @@ fn forbidden(site: &Site, is: &str, found: &Found) -> (String, String) {
         Some(software) if !site.preset => {
             let Software { name, preset, hint } = software;
             let space = if hint.is_empty() { "" } else { " " };
-            let text = format!(
-                "{text} It looks like {name}, and there is a preset for it.{space}{hint}"
-            );
+            let text =
+                format!("{text} It looks like {name}, and there is a preset for it.{space}{hint}");
             (text, format!("preset = \"{preset}\""))
         }
         _ => {

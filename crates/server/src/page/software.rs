@@ -47,8 +47,7 @@ const DISCOURSE: Software = software(
      kept.",
 );
 
-const ALL: [Software; 8] =
-    [WORDPRESS, MEDIAWIKI, DRUPAL, DJANGO, TYPO3, MAGENTO, GHOST, DISCOURSE];
+const ALL: [Software; 8] = [WORDPRESS, MEDIAWIKI, DRUPAL, DJANGO, TYPO3, MAGENTO, GHOST, DISCOURSE];
 
 /// By the preset that a site has.
 pub(crate) fn by_preset(preset: &str) -> Option<Software> {
@@ -193,9 +192,8 @@ mod tests {
 
     #[test]
     fn sites_are_recognised_by_their_generator() {
-        let of = |html: &str| {
-            by_content(Encoding::Identity, html.as_bytes()).map(|known| known.preset)
-        };
+        let of =
+            |html: &str| by_content(Encoding::Identity, html.as_bytes()).map(|known| known.preset);
         assert_eq!(
             of("<head><meta name=\"generator\" content=\"WordPress 6.4\" />"),
             Some("wordpress")
@@ -223,10 +221,13 @@ mod tests {
             }
         }
         // The first piece of a longer page, and a page that says it late.
-        let long: String = (0..20_000).map(|n: u32| format!("{:x} ", n.wrapping_mul(40_503))).collect();
-        let early = coding::coded(Encoding::Gzip, coding::Effort::Fast, format!("{html}{long}").as_bytes());
+        let long: String =
+            (0..20_000).map(|n: u32| format!("{:x} ", n.wrapping_mul(40_503))).collect();
+        let early =
+            coding::coded(Encoding::Gzip, coding::Effort::Fast, format!("{html}{long}").as_bytes());
         assert_eq!(of(Encoding::Gzip, &early.unwrap()[..16_000]), Some("mediawiki"));
-        let late = coding::coded(Encoding::Gzip, coding::Effort::Fast, format!("{long}{html}").as_bytes());
+        let late =
+            coding::coded(Encoding::Gzip, coding::Effort::Fast, format!("{long}{html}").as_bytes());
         assert_eq!(of(Encoding::Gzip, &late.unwrap()), None);
     }
 

@@ -10,8 +10,8 @@ use self::{
     cache::{Context, policy},
     parse::{Directive, parse},
     places::{
-        access_log, body_size, listen, order, overrides, path, prefixes, target, tree, value_of,
-        with_scheme,
+        access_log, body_size, disk, listen, order, overrides, path, prefixes, target, tree,
+        value_of, with_scheme,
     },
 };
 use super::{
@@ -152,27 +152,7 @@ impl Nginx {
         let name = zone.split(':').next().unwrap_or_default().to_owned();
         let inactive = value_of(directive, "inactive").and_then(|text| times::time(&text));
         self.zones.insert(name, inactive.unwrap_or_else(|| "10m".to_owned()));
-        let Some(size) = value_of(directive, "max_size").and_then(|text| times::memory(&text))
-        else {
-            return draft.notes.push(format!(
-                "nginx keeps pages in {}; Larder keeps them in memory, and evicts the least used. \
-                 `[disk]` keeps more of them.",
-                directive.arg()
-            ));
-        };
-        if draft.disk.has("path") {
-            let why = "there is one disk for all sites: add this to the size of [disk]";
-            return draft.leave(directive.line, directive.text(), why);
-        }
-        let path = directive.arg().trim_end_matches('/');
-        let own = path.replace("nginx", "larder");
-        draft.disk.text("path", &if own == path { format!("{path}-larder") } else { own });
-        draft.disk.text("size", &size);
-        draft.notes.push(format!(
-            "Pages that leave memory are kept in up to {size} on disk, as nginx keeps them all; \
-             `memory` is beside it: give it what the machine can spare. The directory is Larder's \
-             own."
-        ));
+        disk(directive, draft);
     }
 
     fn upstream(&mut self, directive: &Directive, draft: &mut Draft) {
@@ -364,7 +344,10 @@ impl Nginx {
     ) {
         let mut rule = RuleDraft::default();
         if !path(location, &mut rule.keys) {
-            let why = "its expression is not understood here";
+            let why = match location.arg().starts_with('@') {
+                true => "a named location: its settings are those of a [[site.rule]], by hand",
+                false => "its expression is not understood here",
+            };
             return draft.leave(location.line, location.text(), why);
         }
         let own = location.inner();
@@ -420,7 +403,10 @@ impl Nginx {
         } else if !urls.is_empty() && (urls != site.origin || keys != site.origin_keys) {
             rule.keys.set("origin", origin(&urls, &keys));
         }
-        site.rules.push(rule);
+        // One with a condition alone changes nothing.
+        if rule.keys.len() > 1 {
+            site.rules.push(rule);
+        }
     }
 
     /// The URLs that a context's pages come from.
@@ -455,6 +441,10 @@ impl Nginx {
             return servers.iter().map(|server| with_scheme("fcgi", server)).collect();
         }
         let alias = find("alias").map(|alias| alias.arg().trim_end_matches('/').to_owned());
+        if alias.as_ref().is_some_and(|alias| alias.contains('$')) {
+            // It is told with its prefix.
+            return Vec::new();
+        }
         alias.or(root).map(|root| format!("files:{root}")).into_iter().collect()
     }
 

@@ -43,8 +43,8 @@ fn beginning(location: Option<&Directive>) -> Option<&str> {
     }
 }
 
-/// Scheme, server and path of `proxy_pass`: with a path, even `/`, nginx puts it in the place of the
-/// location's.
+/// Scheme, server and path of `proxy_pass`: with a path, even `/`, nginx puts it in the place of
+/// the location's.
 pub(super) fn target(pass: &Directive) -> (&str, &str, Option<&str>) {
     let (scheme, rest) = pass.arg().split_once("://").unwrap_or(("http", pass.arg()));
     if rest.starts_with("unix:") {
@@ -194,4 +194,28 @@ pub(super) fn access_log(directive: &Directive, draft: &mut Draft) {
     log.text("format", format);
     let log = origin(&[], &log);
     draft.http.set("access_log", log.replacen("url = [], ", "", 1));
+}
+
+/// The directory of a cache, as `[disk]`.
+pub(super) fn disk(directive: &Directive, draft: &mut Draft) {
+    let Some(size) = value_of(directive, "max_size").and_then(|text| times::memory(&text)) else {
+        return draft.notes.push(format!(
+            "nginx keeps pages in {}; Larder keeps them in memory, and evicts the least used. \
+             `[disk]` keeps more of them.",
+            directive.arg()
+        ));
+    };
+    if draft.disk.has("path") {
+        let why = "there is one disk for all sites: add this to the size of [disk]";
+        return draft.leave(directive.line, directive.text(), why);
+    }
+    let path = directive.arg().trim_end_matches('/');
+    let own = path.replace("nginx", "larder");
+    draft.disk.text("path", &if own == path { format!("{path}-larder") } else { own });
+    draft.disk.text("size", &size);
+    draft.notes.push(format!(
+        "Pages that leave memory are kept in up to {size} on disk, as nginx keeps them all; \
+         `memory` is beside it: give it what the machine can spare. The directory is Larder's \
+         own."
+    ));
 }

@@ -2336,13 +2336,14 @@ var Tiles = class {
   elements = [this.ratio, this.saved, this.errors, this.memory].map((tile) => tile.element);
   /** `span`: the last minute. */
   update(span) {
-    const { now, then, seconds: seconds2 } = span;
+    const { now, then } = span;
     const all = since(now.http?.results, then?.http?.results);
     const [requests2, hits] = [total(all), fromMemory(all)];
     const ever = now.http === null ? 0 : share(fromMemory(now.http.results), total(now.http.results));
     this.ratio.show(percent(share(hits, requests2)), requests2 === 0 ? `no requests in the last minute; ${percent(ever)} since the start` : `of ${counted(requests2, "request")} in the last minute; ${percent(ever)} since the start`);
     const worth = saved(span);
-    this.saved.show(worth.hits === 0 ? "–" : `${micros(share(worth.us, seconds2))} a second`, `${counted(worth.hits, "request")} of the last minute that the origin did not get`);
+    const time = worth.us < 1e6 ? micros(worth.us) : seconds(worth.us / 1e6);
+    this.saved.show(worth.us === 0 ? "–" : time, `in the last minute: ${counted(worth.hits, "request")} that the origin did not get`);
     const failed = all["error"] ?? 0;
     this.errors.show(requests2 === 0 ? "–" : percent(share(failed, requests2)), failed === 0 ? "none in the last minute" : `${count(failed)} of ${counted(requests2, "request")} in the last minute`, failed === 0 ? "" : "bad");
     const { used, budget } = now.memory;

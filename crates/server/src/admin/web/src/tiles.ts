@@ -43,13 +43,14 @@ export class Tiles {
 
     /** `span`: the last minute. */
     update(span: Span): void {
-        const { now, then, seconds } = span;
+        const { now, then } = span;
         const all = since(now.http?.results, then?.http?.results);
         const [requests, hits] = [total(all), fromMemory(all)];
         const ever = now.http === null ? 0 : share(fromMemory(now.http.results), total(now.http.results));
         this.ratio.show(f.percent(share(hits, requests)), requests === 0 ? `no requests in the last minute; ${f.percent(ever)} since the start` : `of ${f.counted(requests, 'request')} in the last minute; ${f.percent(ever)} since the start`);
         const worth = saved(span);
-        this.saved.show(worth.hits === 0 ? '–' : `${f.micros(share(worth.us, seconds))} a second`, `${f.counted(worth.hits, 'request')} of the last minute that the origin did not get`);
+        const time = worth.us < 1e6 ? f.micros(worth.us) : f.seconds(worth.us / 1e6);
+        this.saved.show(worth.us === 0 ? '–' : time, `in the last minute: ${f.counted(worth.hits, 'request')} that the origin did not get`);
         const failed = all['error'] ?? 0;
         this.errors.show(requests === 0 ? '–' : f.percent(share(failed, requests)), failed === 0 ? 'none in the last minute' : `${f.count(failed)} of ${f.counted(requests, 'request')} in the last minute`, failed === 0 ? '' : 'bad');
         const { used, budget } = now.memory;
