@@ -9,6 +9,10 @@ const host = { Host: 'wiki.example.org' };
 const dashboard = await open(admin, { colorScheme: 'light', reducedMotion: 'reduce' });
 const { page } = dashboard;
 await live(page);
+const picture = (name, what = page, options = {}) => what.screenshot({ path: join(out, `dashboard-${name}.png`), ...options });
+await page.setViewportSize({ width: 1440, height: 900 });
+await until('the empty state', async () => (await page.locator('#hints').innerText()).includes('No requests yet'));
+await picture('empty');
 const nothing = await page.locator('#misses').innerText();
 same('nothing is praised without requests', /Everything was stored|No misses/.test(nothing), false);
 
@@ -47,13 +51,20 @@ for (const [width, name] of [[1440, 'light'], [1024, 'tablet'], [400, 'phone']])
     // Of a table that is cut, the last column would not be seen.
     const cut = await page.locator('#origins .table').evaluate((table) => table.scrollWidth - table.clientWidth);
     same(`the table of origins at ${width} is cut by`, cut > 0, false);
-    await page.screenshot({ path: join(out, `dashboard-${name}.png`), fullPage: true });
+    await picture(name, page, { fullPage: true });
 }
 await page.setViewportSize({ width: 1440, height: 900 });
 await page.emulateMedia({ colorScheme: 'dark' });
-await page.screenshot({ path: join(out, 'dashboard-dark.png'), fullPage: true });
+await picture('dark', page, { fullPage: true });
+await page.emulateMedia({ colorScheme: 'light' });
+await picture('details', page.locator('#panels'));
+await page.locator('#inspect button[type=submit]').click();
+await page.locator('#inspect tbody button').first().click();
+await until('a page in words', async () => /Fresh: it is/.test(await page.locator('.details .verdict').innerText()));
+await picture('inspector', page.locator('#inspect'));
+await page.setViewportSize({ width: 1440, height: 900 });
 await page.goto(new URL('/docs/operations.md', admin).href);
-await page.screenshot({ path: join(out, 'dashboard-document.png') });
+await picture('document');
 going = false;
 await Promise.all(clients);
 await finish(dashboard);

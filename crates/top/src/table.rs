@@ -580,14 +580,14 @@ mod tests {
             (name("localhost:6379"), face(Kind::Redis, 2, 7)),
         ];
         // Both faces, and the memory once.
-        assert_eq!(totals(&faces), (2, name("30.0% 3 3"), name("30.0% 2 2")));
+        assert_eq!(totals(&faces), (2, name("30.0% 3 3"), name("30.0% 1.50 1.50")));
         let mut all = faces.to_vec();
         all.push((name("http://127.0.0.1:9000"), face(Kind::Larder, 3, 7)));
         assert_eq!(totals(&all), (3, name("30.0% 3 3"), name("30.0% 3 3")));
         // Of another machine, or another process.
         all.push((name("10.0.0.1:11211"), face(Kind::Memcached, 10, 7)));
         all.push((name("127.0.0.1:11212"), face(Kind::Memcached, 100, 8)));
-        assert_eq!(totals(&all), (5, name("30.0% 113 113"), name("30.0% 38 38")));
+        assert_eq!(totals(&all), (5, name("30.0% 113 113"), name("30.0% 37.7 37.7")));
     }
 
     #[test]
