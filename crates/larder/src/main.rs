@@ -45,6 +45,7 @@ mod demo;
 mod descriptors;
 mod disk;
 mod docs;
+mod documents;
 mod exit;
 mod fleet;
 mod generate;
@@ -79,6 +80,7 @@ static ALLOCATOR: Large<mimalloc::MiMalloc> = Large(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     upgrade::note_program();
+    larder_server::provide_documents(documents::ALL);
     // A program started as `memcached`, `spawn-fcgi` or `mount.larder` takes the flags of that one.
     let name = std::env::args_os().next().map(PathBuf::from);
     match name.as_deref().and_then(Path::file_name) {

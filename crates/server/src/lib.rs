@@ -39,7 +39,7 @@ mod trace;
 mod wire;
 mod worker;
 
-pub use admin::{AdminView, Order, OrderKind};
+pub use admin::{AdminView, Documents, Order, OrderKind, provide_documents};
 pub use net::{
     face_name::{FaceName, told},
     inherited::{Inherited, InheritedSocket},

@@ -1,45 +1,29 @@
 //! The documents of `docs/`, as pages: advice of the dashboard links to their sections.
 //!
-//! They are carried in the binary and rendered for each request, which is rare. The text is ours,
-//! and no markup of it is passed on but that which the renderer makes.
+//! They are carried in the program, which gives them at its start, and rendered for each request,
+//! which is rare. The text is ours, and no markup of it is passed on but that which the renderer
+//! makes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::OnceLock};
 
 use axum::{extract::Path, http::StatusCode, response::Response};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 use super::answer::{self, Refused};
 
-/// Each document by its name.
-macro_rules! documents {
-    ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../docs/", $name)))),+]
-    };
-}
+/// The documents, each by its name.
+pub type Documents = &'static [(&'static str, &'static str)];
 
-static DOCUMENTS: &[(&str, &str)] = &documents![
-    "admin.md",
-    "bench.md",
-    "client.md",
-    "compare.md",
-    "configuration.md",
-    "conformance.md",
-    "dashboard.md",
-    "family.md",
-    "lab.md",
-    "memcached.md",
-    "metrics.md",
-    "mount.md",
-    "operations.md",
-    "page-format.md",
-    "performance.md",
-    "publish.md",
-    "queues.md",
-    "redis.md",
-    "remote.md",
-    "slow.md",
-    "top.md",
-];
+/// Those of the program. They are not part of this crate: it would be built anew for each change of
+/// a document.
+static DOCUMENTS: OnceLock<Documents> = OnceLock::new();
+
+/// Gives the admin interface the documents that it serves. The first ones count; without any, none
+/// is served.
+pub fn provide_documents(documents: Documents) {
+    // Others before them are those of the same program.
+    let _ = DOCUMENTS.set(documents);
+}
 
 /// A document as a page.
 pub(super) async fn document(Path(file): Path<String>) -> Result<Response, Refused> {
@@ -49,7 +33,7 @@ pub(super) async fn document(Path(file): Path<String>) -> Result<Response, Refus
 }
 
 fn text_of(file: &str) -> Option<&'static str> {
-    DOCUMENTS.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
+    DOCUMENTS.get()?.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
 /// The page: its headings have the anchors that GitHub gives them.
@@ -147,21 +131,28 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn every_document_is_here() {
+    /// Those of the tree.
+    fn documents() -> Documents {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let found = fs::read_dir(docs).expect("docs");
-        for entry in found {
-            let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
-            let is_document = Path::new(&name).extension().is_some_and(|end| end == "md");
-            assert_eq!(text_of(&name).is_some(), is_document, "{name}");
+        let mut all = Vec::new();
+        for entry in fs::read_dir(docs).expect("docs") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|end| end == "md") {
+                let name = path.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+                let text = fs::read_to_string(&path).expect("a document");
+                all.push((&*name.to_owned().leak(), &*text.leak()));
+            }
         }
+        provide_documents(all.leak());
+        DOCUMENTS.get().expect("provided")
     }
 
     #[test]
     fn headings_have_anchors_and_links_lead_somewhere() {
+        documents();
         let text = "# A `b`: c, d\n\n## Same\n\n## Same\n\n[here](top.md#a-b) \
-                    [gone](decisions/1.md) <b>x</b> ![picture](images/x.png)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+                    [gone](decisions/1.md) <b>x</b> ![picture](images/x.png)\n\n\
+                    | a | b |\n|---|---|\n| 1 | 2 |\n";
         let page = page("x.md", text);
         for part in [
             "<h1 id=\"a-b-c-d\">",
@@ -176,7 +167,7 @@ mod tests {
 
     #[test]
     fn all_are_rendered_and_their_links_are_right() {
-        for (name, text) in DOCUMENTS {
+        for (name, text) in documents() {
             let page = page(name, text);
             assert!(page.contains("<h1 id="), "{name}");
             for link in page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {

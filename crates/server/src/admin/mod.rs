@@ -39,6 +39,8 @@ mod walk;
 mod web;
 mod write_timeout;
 
+pub use documents::{Documents, provide_documents};
+
 use std::{
     io,
     net::SocketAddr,
