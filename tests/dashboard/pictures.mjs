@@ -63,8 +63,6 @@ await page.locator('#inspect tbody button').first().click();
 await until('a page in words', async () => /Fresh: it is/.test(await page.locator('.details .verdict').innerText()));
 await picture('inspector', page.locator('#inspect'));
 await page.setViewportSize({ width: 1440, height: 900 });
-await page.goto(new URL('/docs/operations.md', admin).href);
-await picture('document');
 going = false;
 await Promise.all(clients);
 await finish(dashboard);

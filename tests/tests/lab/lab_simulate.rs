@@ -29,10 +29,13 @@ fn sizes_too_small_are_refused_before_anything_runs() {
     let html = scratch.path().join("x.html");
     let html = html.to_str().unwrap();
     // A trace of so many requests would take minutes to be made.
-    let flags = ["lab", "simulate", "--requests", "4G", "--html", html];
+    let flags = ["lab", "simulate", "--requests", "500M", "--html", html];
     for (more, words) in [
         (&["--sizes", "4KiB,64MiB"][..], "4.00 KiB is too small for larder"),
-        (&["--sizes", "64MiB", "--sample", "0.001"], "64.0 MiB with --sample 0.001 is too small"),
+        (
+            &["--sizes", "64MiB", "--sample", "0.001"][..],
+            "64.0 MiB with --sample 0.001 is too small",
+        ),
     ] {
         let (status, out, said) = run(&[&flags[..], more].concat());
         assert_eq!(status.code(), Some(2), "{said}");

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::helper::{free_port, source_root};
-use larder_tests::{Larder, Origin, Scratch, get, wait_for};
+use larder_tests::{Admin, Larder, Origin, Scratch, wait_for};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ fn advice_names_sections_that_are_there() {
     assert!(named.len() >= 8, "{named:?}");
     let origin = origin();
     let larder = larder(&origin, "127.0.0.1:0");
-    dashboard(&larder);
+    let admin = Admin::of(&larder);
     for name in named {
         let (file, section) = name.split_once(", ").unwrap_or((name, ""));
         let text = fs::read_to_string(source_root().join(file)).unwrap_or_default();
@@ -123,14 +123,14 @@ fn advice_names_sections_that_are_there() {
             "{file} has no {heading:?}"
         );
         // The server serves it, and the section has the anchor that the dashboard links to.
-        let page = get(larder.face("admin"), &format!("/{file}"));
+        let page = admin.get(&format!("/{file}"));
         let page = page.assert_status(200).text().to_owned();
         let kept = |c: &char| c.is_ascii_alphanumeric() || [' ', '-', '_'].contains(c);
         let anchor: String = section.to_lowercase().chars().filter(kept).collect();
         let anchor = format!("id=\"{}\"", anchor.replace(' ', "-"));
         assert!(section.is_empty() || page.contains(&anchor), "{file} has no {anchor}");
     }
-    assert_eq!(get(larder.face("admin"), "/docs/none.md").status, 404);
+    assert_eq!(admin.get("/docs/none.md").status, 404);
 }
 
 #[test]
