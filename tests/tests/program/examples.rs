@@ -132,7 +132,7 @@ fn two_larders_share_their_pages() {
     assert_eq!((shared.text(), origin.count()), ("page", 1));
     // A purge at one is one at both.
     assert!(one.connect().ask("PURGE", "/", &["Host: site.test"]).status == 200);
-    larder_tests::wait_until("the page to be gone", || {
+    wait_until("the page to be gone", || {
         get(two.addr(), "/");
         origin.count() == 2
     });

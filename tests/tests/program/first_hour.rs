@@ -371,7 +371,7 @@ fn advice_names_the_cause_its_pages_and_the_setting() {
         );
         let larder = Larder::with_config(&config);
         let mut asked = 0..;
-        let mut stats = serde_json::Value::Null;
+        let mut stats = Value::Null;
         // A request that finds another one being noted is not noted itself.
         wait_until("there is advice", || {
             for number in asked.by_ref().take(12).map(|n: u32| n.to_string()) {
