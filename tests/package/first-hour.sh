@@ -85,7 +85,7 @@ curl --silent --show-error 'http://127.0.0.1:8080/wp-admin/install.php?step=2' -
 grep -q 'Success!' "$work/installed" || { cat "$work/installed"; exit 1; }
 sql "UPDATE wp_options SET option_value = '0' WHERE option_name IN ('comment_previously_approved', 'comment_moderation')" blog
 here larder reload
-advice() { curl --silent --fail --unix-socket "$work"/root/run/larder/*.sock http://localhost/api/v1/stats | python3 -c 'import json, sys
+advice() { curl --silent --fail --unix-socket "$work/root/run/larder/"*.sock http://localhost/api/v1/stats | python3 -c 'import json, sys
 print(" ".join(one["setting"] for one in json.load(sys.stdin)["advice"]) or "none")'; }
 # Figures come behind the answers.
 advised() { for _ in {1..100}; do [[ $(advice) == "$1" ]] && return; sleep 0.1; done; expect "$1" "$(advice)"; }

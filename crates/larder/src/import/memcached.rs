@@ -73,6 +73,12 @@ pub(super) fn draft(words: &[&str]) -> Draft {
         let why = "name its files: [memcached.tls] cert and key";
         draft.leave(0, "-Z", why);
     }
+    listen(&mut draft, addresses, &port, tls);
+    draft
+}
+
+/// The addresses, with TLS or without: memcached's `notls:` is without.
+fn listen(draft: &mut Draft, addresses: Vec<String>, port: &str, tls: bool) {
     for address in addresses {
         let (address, plain) = match address.strip_prefix("notls:") {
             Some(address) => (address.to_owned(), true),
@@ -87,7 +93,6 @@ pub(super) fn draft(words: &[&str]) -> Draft {
         let keys = if plain { &mut draft.memcached } else { &mut draft.memcached_tls };
         keys.add("listen", &named);
     }
-    draft
 }
 
 /// An option of `-o`.

@@ -1,5 +1,6 @@
-//! Ten configurations of each program and more, written after its documentation and usual guides. The result
-//! of each is compared with the one beside it; LARDER_BLESS=1 writes it anew. Each is valid.
+//! Ten configurations of each program and more, written after its documentation and usual guides.
+//! The result of each is compared with the one beside it; LARDER_BLESS=1 writes it anew. Each is
+//! valid.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 

@@ -79,8 +79,8 @@ fn allowed(app: &App, request: &Request) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether reading a path may need the token: not the dashboard's files and the documents, which have
-/// no data of this server, and not the checks of load balancers.
+/// Whether reading a path may need the token: not the dashboard's files and the documents, which
+/// have no data of this server, and not the checks of load balancers.
 fn guarded(path: &str) -> bool {
     let files = ["/assets/", "/docs/"].iter().any(|start| path.starts_with(start));
     !(path == "/" || files || path == "/health" || path == "/ready")

@@ -191,9 +191,9 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
 }
 
 /// Whether a HEAD is sent as a GET, so that the page is kept: also one that is stored and stale, of
-/// which the answer to a HEAD could at most say that it has changed (RFC 9111 section 4.3.5). A page
-/// that was not kept is no exception: after a change of the settings it may be kept, and the answer
-/// says why it is not.
+/// which the answer to a HEAD could at most say that it has changed (RFC 9111 section 4.3.5). A
+/// page that was not kept is no exception: after a change of the settings it may be kept, and the
+/// answer says why it is not.
 fn is_converted(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
     request.is_head()
         && route.policy.convert_head

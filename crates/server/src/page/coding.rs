@@ -95,8 +95,8 @@ fn read(mut reader: impl Read, most: usize, mut content: Counted) -> Result<Byte
     }
 }
 
-/// The beginning of the content of a body in a coding, `most` bytes at the most. The body may be cut,
-/// or damaged further on; a coding that is not known has none.
+/// The beginning of the content of a body in a coding, `most` bytes at the most. The body may be
+/// cut, or damaged further on; a coding that is not known has none.
 pub(crate) fn beginning(encoding: Encoding, body: &[u8], most: usize) -> Vec<u8> {
     let mut content = Vec::new();
     let mut read = |reader: &mut dyn Read| {
