@@ -83,7 +83,7 @@ pub(super) async fn collect(
         return Ok(None);
     }
     let room = &job.pages.shared.room;
-    let Some(raw) = read(room, response, most).await? else { return Ok(None) };
+    let Some(raw) = Box::pin(read(room, response, most)).await? else { return Ok(None) };
     let content = match encoding {
         Encoding::Identity => Some(raw.clone()),
         // Nothing can be said of it.

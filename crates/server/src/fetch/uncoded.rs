@@ -46,8 +46,8 @@ pub(super) async fn undo(
         encoding
     };
     let room = &job.pages.shared.room;
-    let Some(raw) = template::read(room, response, most).await? else { return Ok(()) };
-    match template::decoded(room, raw.clone(), encoding, most).await {
+    let Some(raw) = Box::pin(template::read(room, response, most)).await? else { return Ok(()) };
+    match Box::pin(template::decoded(room, raw.clone(), encoding, most)).await {
         Ok(content) => {
             response.body = Body::ready(content);
             describe(spelled);
