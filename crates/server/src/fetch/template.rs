@@ -51,7 +51,7 @@ pub(super) async fn collect(
 ) -> Result<Option<Rc<Template>>, &'static str> {
     let policy = &job.policy.cache;
     let silent = policy.esi == Esi::Surrogate && !spelled.has("surrogate-control");
-    if response.status != 200 || policy.esi == Esi::Never || silent {
+    if !esi::may_have_markup(response.status) || policy.esi == Esi::Never || silent {
         return Ok(None);
     }
     let encoding = {

@@ -4,6 +4,7 @@
 use larder_proto::{
     http::{CacheControl, Codings, Fields},
     page::Encoding,
+    rules::compress,
 };
 
 use crate::{
@@ -33,7 +34,8 @@ pub(super) async fn undo(
         let headers = spelled.headers();
         let fields = Fields::new(&headers);
         let encoding = Encoding::of(fields.get("content-encoding"));
-        let whole = response.status == 200 && response.upgraded.is_none() && !job.head;
+        let whole =
+            compress::is_kept_coded(response.status) && response.upgraded.is_none() && !job.head;
         let stays = matches!(encoding, Encoding::Identity | Encoding::Other)
             || !whole
             || job.accepted.allows(fields.elements("content-encoding"))

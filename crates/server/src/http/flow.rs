@@ -357,9 +357,10 @@ fn look_again(
             Looked::Answered(finish(exchange, &delivered))
         }
         Err(held)
-            if held.meta.flags.any(PageFlags::SLICED) && request.only_if_cached(&route.policy) =>
+            if held.meta.flags.any(PageFlags::SLICED.with(PageFlags::ESI))
+                && request.only_if_cached(&route.policy) =>
         {
-            // Slices that are missing would be fetched.
+            // Slices and parts that are missing would be fetched.
             Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
         Err(held) if held.meta.flags.any(PageFlags::OTHER_BYTES) => {
