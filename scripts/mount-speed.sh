@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# mount-speed.sh [LARDER [ROUNDS [PARTS [SECONDS [FILES]]]]]: the speed of a mount by LARDER (target/release/larder), with passthrough
-# and without, as ratios to the same on its source. Interleaved rounds; their median, and the best, which a busy machine disturbs less;
-# the machine should be quiet. Needs /dev/fuse; root for passthrough and for the part `cold`. PARTS, with commas (default: all):
+# mount-speed.sh [LARDER [ROUNDS [PARTS [SECONDS [FILES]]]]]: the speed of a mount by LARDER (target/release/larder), with passthrough,
+# without and with `noopen`, and where there is `go`, of go-fuse's example `loopback` on the same source, as ratios to the same on the
+# source. Interleaved rounds; their median, and the best, which a busy machine disturbs less; the machine should be quiet.
+# Needs /dev/fuse; root for passthrough and for the part `cold`. PARTS, with commas (default: all):
 #   pread   pread, and open, read and close, of one file of 26,510 bytes that the kernel has
 #   cold    open, read and close of FILES (10,000) distinct files of 4 KB, of which the kernel has nothing (drop_caches)
 #   fio     fio, SECONDS (10) each: sequential, random, mapped reads of a file of 256 MB, by 1 and by 8 jobs
@@ -10,22 +11,39 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 larder=${1:-${CARGO_TARGET_DIR:-target}/release/larder} rounds=${2:-15} parts=${3:-pread,cold,fio,nginx} each=${4:-10} files=${5:-10000}
+gofuse=github.com/hanwen/go-fuse/v2/example/loopback@v2.12.1
 place=$(mktemp -d)
 chmod 755 "$place"
 pids=()
 end() {
+    # go-fuse's example does not unmount when it is ended.
+    if mountpoint -q "$place/go-fuse"; then umount -l "$place/go-fuse" || fusermount3 -uz "$place/go-fuse" || true; fi
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
     wait || true
     rm -rf "$place"
 }
 trap end EXIT
-mkdir "$place/source" "$place/passthrough" "$place/without"
+mounts=(passthrough without noopen)
+mkdir "$place/source" "$place/passthrough" "$place/without" "$place/noopen" "$place/go-fuse"
 head -c 26510 /dev/urandom > "$place/source/page"
 "$larder" mount "$place/source" "$place/passthrough" &
 pids+=($!)
 "$larder" mount "$place/source" "$place/without" -o nopassthrough &
 pids+=($!)
-for mount in passthrough without; do
+"$larder" mount "$place/source" "$place/noopen" -o noopen &
+pids+=($!)
+if command -v go >/dev/null && GOBIN=$place go install "$gofuse" 2>/dev/null; then
+    # Root mounts without the program fusermount.
+    "$place/loopback" -q -directmount "$place/go-fuse" "$place/source" >/dev/null &
+    pids+=($!)
+    for _ in $(seq 100); do [ ! -e "$place/go-fuse/page" ] || break; sleep 0.05; done
+fi
+if [ -e "$place/go-fuse/page" ]; then
+    mounts+=(go-fuse)
+else
+    echo "go-fuse: left out (go is not installed, $gofuse cannot be fetched, or it does not mount)"
+fi
+for mount in "${mounts[@]}"; do
     for _ in $(seq 200); do [ ! -e "$place/$mount/page" ] || break; sleep 0.05; done
     [ -e "$place/$mount/page" ] || { echo "mount-speed.sh: $mount is not mounted" >&2; exit 1; }
 done
@@ -46,12 +64,12 @@ NGINX
     pids+=($!)
     export MOUNT_SPEED_PORT=$port
 fi
-python3 - "$place" "$rounds" "$parts" "$each" "$files" <<'PYTHON'
+python3 - "$place" "$rounds" "$parts" "$each" "$files" "${mounts[*]}" <<'PYTHON'
 import json, os, random, re, shutil, statistics, subprocess, sys, time
 
 place, rounds, parts = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(",")
 each, files = int(sys.argv[4]), int(sys.argv[5])
-ways = ["source", "passthrough", "without"]
+ways = ["source", *sys.argv[6].split()]
 SIZE, TURNS = 26510, 500
 
 def pread(way):
@@ -101,7 +119,8 @@ def wrk(way):
 def compare(name, measure, unit):
     found = {way: [] for way in ways}
     for turn in range(rounds):
-        for way in ways[turn % 3:] + ways[:turn % 3]:
+        first = turn % len(ways)
+        for way in ways[first:] + ways[:first]:
             found[way].append(measure(way))
     best, kind = (min, "least") if unit == "us" else (max, "most")
     for figure, of in ("median", statistics.median), (kind, best):

@@ -1,4 +1,5 @@
-"""dictionary.py CODING DICTIONARY < BODY: the content of a body in `dcb` or `dcz` (RFC 9842).
+"""dictionary.py CODING [DICTIONARY] < BODY: the content of a body in `dcb` or `dcz` (RFC 9842) by a
+dictionary, or in `br` or `zstd` without.
 
 By Google's decoder of brotli, out of the module of PyPI, whose Python has no dictionaries, and by
 zstandard; neither shares code with what compressed the body."""
@@ -45,8 +46,24 @@ def zstd(stream, dictionary):
     return decoder.decompress(stream, allow_extra_data=False)
 
 
+def plain(coding, body):
+    if coding == "br":
+        decoder = _brotli.Decompressor()
+        content = decoder.process(body)
+        assert decoder.is_finished(), "the stream is cut"
+        return content
+    decoder = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
+    content = decoder.decompress(body)
+    assert decoder.eof and not decoder.unused_data, "the frame is cut, or is not alone"
+    return content
+
+
 def main():
-    coding, path = sys.argv[1:]
+    coding = sys.argv[1]
+    if coding in ("br", "zstd"):
+        sys.stdout.buffer.write(plain(coding, sys.stdin.buffer.read()))
+        return
+    path = sys.argv[2]
     with open(path, "rb") as file:
         dictionary = file.read()
     body = sys.stdin.buffer.read()

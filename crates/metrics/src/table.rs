@@ -110,7 +110,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         heading: "Memory",
-        about: "The one store of all faces; `namespace` is `pages`, `compressed`, \
+        about: "The one store of all faces; `namespace` is `pages`, `compressed`, `slices`, \
                 `memcached` or `redis`.",
         own: process::MEMORY,
         rows: &[Memory::METRICS, Namespace::METRICS],

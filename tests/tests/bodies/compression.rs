@@ -112,12 +112,16 @@ fn a_better_coding_is_made_where_a_lesser_one_is_there() {
     });
 }
 
-/// Another program's decoders, and heads without bodies.
+/// Other programs' decoders, and heads without bodies.
 #[test]
-fn curl_reads_every_form() {
+fn others_read_every_form() {
     let (_origin, larder) = site();
     for coding in CODINGS {
         let by_get = coded(&larder, "/", coding);
+        if coding != "gzip" {
+            let content = crate::dictionary_site::decoded_by_others(&[coding], &by_get.body);
+            assert_eq!(content, page("/").as_bytes(), "{coding}");
+        }
         let url = format!("http://{}/", larder.addr());
         let out = Command::new("curl")
             .args(["-s", "--compressed", "-H", &format!("Accept-Encoding: {coding}"), &url])
@@ -227,7 +231,9 @@ fn some_pages_are_left_as_they_are() {
                 let fields = ["Cache-Control: max-age=60, no-transform", "Content-Type: text/html"];
                 reply.ok(&fields, page("/"))
             }
-            "/error" => reply.answer(404, &[kept, "Content-Type: text/html"], page("/")),
+            "/error" => reply.answer(500, &[kept, "Content-Type: text/html"], page("/")),
+            "/none" => reply.answer(404, &[kept, "Content-Type: text/html"], page("/none")),
+            "/gone" => reply.answer(410, &[kept, "Content-Type: text/html"], page("/gone")),
             _ => reply.ok(
                 &[kept, "Content-Type: text/html", "Content-Encoding: gzip"],
                 "coded by the origin, or so it says".repeat(50),
@@ -241,6 +247,13 @@ fn some_pages_are_left_as_they_are() {
             assert_eq!(answer.get("content-encoding"), None, "{target}");
         }
         assert_eq!(accepting(&larder, target, "br").get("vary"), None, "{target}");
+    }
+    // Pages that say that nothing is there are compressed as others are.
+    for (target, status) in [("/none", 404), ("/gone", 410)] {
+        let answer = coded(&larder, target, "br");
+        assert_eq!((answer.status, answer.get("vary")), (status, Some("Accept-Encoding")));
+        assert_eq!(decoded(&answer), page(target).as_bytes());
+        assert_eq!(origin.count_of(target), 1);
     }
     // The coding of an origin that codes whatever it is asked stays, for those who take it.
     for _ in 0..3 {

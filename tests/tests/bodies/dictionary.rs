@@ -434,20 +434,35 @@ fn tag(answer: &Answer) -> String {
     answer.get("etag").unwrap().to_owned()
 }
 
+/// Chromium reads the page in each of the codings that it names, without a dictionary.
+#[test]
+fn a_browser_reads_every_coding() {
+    let rules: String = ["zstd", "br", "gzip"]
+        .map(|coding| {
+            format!("[[site.rule]]\npath = \"/live/{coding}\"\ncompress = [\"{coding}\"]\n")
+        })
+        .concat();
+    let site = Site::start(&rules);
+    let url = format!("https://{}", site.larder.face("https"));
+    in_a_browser("codings.mjs", &[&url, &site.certificate()]);
+}
+
+/// Runs a script that drives Chromium.
+#[track_caller]
+fn in_a_browser(script: &str, words: &[&str]) {
+    let room = source_root().join("tests/dashboard");
+    assert!(room.join("node_modules").is_dir(), "not installed: run scripts/test-deps.sh");
+    let output = Command::new("node").arg(script).args(words).current_dir(room).output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.contains("ok"), "{said}");
+}
+
 /// Chromium decodes what it asked for, and shows the page.
 #[test]
 fn a_browser_fetches_the_dictionary_and_uses_it() {
     let site = Site::start("dictionary = true");
     let address = site.larder.face("https");
     site.dictionary_of(&address.to_string());
-    let room = source_root().join("tests/dashboard");
-    assert!(room.join("node_modules").is_dir(), "not installed: run scripts/test-deps.sh");
-    let output = Command::new("node")
-        .args(["dictionary.mjs", &format!("https://{address}"), &site.certificate()])
-        .current_dir(room)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success() && said.contains("ok"), "{said}");
+    in_a_browser("dictionary.mjs", &[&format!("https://{address}"), &site.certificate()]);
     assert_eq!(site.origin.count_of(PATH), 0);
 }

@@ -269,24 +269,30 @@ impl Dictionary {
 
     #[track_caller]
     fn decoded_by_others(&self, coding: &str, body: &[u8]) -> Vec<u8> {
-        let modules = source_root().join("tests/.cache/dictionary");
-        assert!(modules.is_dir(), "not installed: run scripts/test-deps.sh");
         let scratch = Scratch::new("dictionary");
         let file = scratch.file("dictionary");
         std::fs::write(&file, &self.content).unwrap();
-        let mut child = Command::new("/usr/bin/python3")
-            .env("PYTHONPATH", modules)
-            .arg(source_root().join("tests/clients/dictionary.py"))
-            .arg(coding)
-            .arg(file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(body).unwrap();
-        let done = child.wait_with_output().unwrap();
-        assert!(done.status.success(), "{coding}: {}", String::from_utf8_lossy(&done.stderr));
-        done.stdout
+        decoded_by_others(&[coding, file.to_str().unwrap()], body)
     }
+}
+
+/// The content of a body by Google's decoder of brotli and Facebook's of zstd. The words: its
+/// coding, and the file of the dictionary if it has one.
+#[track_caller]
+pub(crate) fn decoded_by_others(words: &[&str], body: &[u8]) -> Vec<u8> {
+    let modules = source_root().join("tests/.cache/dictionary");
+    assert!(modules.is_dir(), "not installed: run scripts/test-deps.sh");
+    let mut child = Command::new("/usr/bin/python3")
+        .env("PYTHONPATH", modules)
+        .arg(source_root().join("tests/clients/dictionary.py"))
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(body).unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    done.stdout
 }

@@ -148,6 +148,43 @@ fn heads_are_those_of_the_answer() {
     assert!(origin.requests().iter().all(|seen| seen.method == "GET"));
 }
 
+/// A theme writes its includes into every page, those that say what is not there too.
+#[test]
+fn pages_with_every_status_have_parts() {
+    let origin = Origin::start(|seen, reply| match seen.path() {
+        "/part" => drop(reply.ok(&[FRESH], "part")),
+        "/around" => page(reply, "<esi:include src=\"/404\"/>end"),
+        path => {
+            let status = path[1..].parse().unwrap();
+            let fields = [ESI, FRESH, HTML, "ETag: \"page\""];
+            reply.answer(status, &fields, "begin<esi:include src=\"/part\"/>end");
+        }
+    });
+    let larder = Larder::before(&origin.url());
+    for status in [203, 404, 410, 403, 500] {
+        let target = format!("/{status}");
+        for _ in 0..2 {
+            let answer = get(larder.addr(), &target);
+            assert_eq!((answer.status, answer.text()), (status, "beginpartend"));
+        }
+    }
+    assert_eq!((origin.count_of("/404"), origin.count_of("/part")), (1, 1));
+    // Conditions and ranges are for 200 alone.
+    let hit = get(larder.addr(), "/404");
+    assert!(hit.is_hit(), "{hit:?}");
+    let tag = format!("If-None-Match: {}", hit.get("etag").unwrap_or("*"));
+    for field in [&tag, "If-None-Match: *", "Range: bytes=0-2"] {
+        let answer = ask(&larder, "GET", "/404", &[field]);
+        assert_eq!((answer.status, answer.text()), (404, "beginpartend"), "{field}");
+    }
+    let head = ask(&larder, "HEAD", "/404", &[]);
+    assert_eq!((head.status, head.get("content-length")), (404, Some("12")));
+    // The markup of a redirection is not looked at; and as a part, 404 has failed.
+    assert!(get(larder.addr(), "/301").text().contains("esi:include"));
+    let around = get(larder.addr(), "/around");
+    assert!(around.text().contains("/404 (404)") && around.text().ends_with("end"), "{around:?}");
+}
+
 /// The menu of a visitor in a page for everybody.
 fn with_menu() -> Origin {
     Origin::start(|seen, reply| {

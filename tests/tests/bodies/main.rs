@@ -9,6 +9,7 @@ mod esi;
 mod esi_answers;
 mod esi_coded;
 mod esi_limits;
+mod esi_varnish;
 mod mcpage;
 mod publish;
 mod slices;

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
-use larder_tests::{Answer, Gate, Larder, Origin, Reply, Seen, get, get_with};
+use larder_tests::{Admin, Answer, Gate, Larder, Origin, Reply, Seen, get, get_with};
 
 const SIZE: usize = 64 << 10;
 const SITE: &str = "slice = \"64KiB\"\npurge = { from = [\"127.0.0.1\"] }";
@@ -120,6 +120,61 @@ fn a_range_costs_the_slices_that_it_touches() {
     assert_eq!(head.get("content-length"), Some(total.to_string().as_str()));
     let same = get_with(larder.addr(), "/file", &["If-None-Match: \"v1\""]);
     assert_eq!(same.status, 304);
+}
+
+/// The request that brings the map and a slice is a miss, whatever is in memory then; a field about
+/// the bytes of the slice is none of the page's.
+#[test]
+fn the_first_answer_of_a_page_in_slices_is_a_miss() {
+    let origin = Origin::start({
+        let all = content(3 * SIZE, 1);
+        move |seen, reply| {
+            let (first, last) = seen.get("range").unwrap()[6..].split_once('-').unwrap();
+            let first: usize = first.parse().unwrap();
+            let last = last.parse::<usize>().unwrap().min(all.len() - 1);
+            let place = format!("Content-Range: bytes {first}-{last}/{}", all.len());
+            let fields = [
+                "Cache-Control: max-age=60",
+                "ETag: \"v1\"",
+                "Content-Digest: sha-256=:of the slice:",
+                "Repr-Digest: sha-256=:of the whole:",
+                &place,
+            ];
+            reply.answer(206, &fields, &all[first..=last]);
+        }
+    });
+    let larder = Larder::with_config(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\nhosts = \
+         [\"site.test\"]\norigin = \"{}\"\n{SITE}\n",
+        origin.url()
+    ));
+    let ask = |method: &str, target: &str, field: &str| {
+        larder.connect().ask(method, target, &["Host: site.test", field])
+    };
+    for (method, target, field) in [
+        ("GET", "/one", "Range: bytes=0-9"),
+        ("HEAD", "/head", "Accept: */*"),
+        ("GET", "/whole", "Accept: */*"),
+    ] {
+        let answer = ask(method, target, field);
+        let said = answer.get("cache-status").unwrap();
+        let told = said.contains("fwd=uri-miss; fwd-status=206") && said.contains("; stored");
+        assert!(told && !said.contains("collapsed"), "{target}: {said}");
+        assert_eq!(answer.get("x-cache").map(|told| told.contains("HIT")), Some(false), "{said}");
+        assert_eq!(answer.get("content-digest"), None);
+        assert_eq!(answer.get("repr-digest"), Some("sha-256=:of the whole:"));
+        let again = ask(method, target, field);
+        assert!(again.is_hit() && again.get("content-digest").is_none(), "{again:?}");
+    }
+    let other = ask("GET", "/one", "Range: bytes=70000-70009");
+    assert!(other.cache_status_has("fwd=partial"), "{other:?}");
+    let admin = Admin::of(&larder);
+    let requests = |result: &str| {
+        admin.metric(&format!(
+            "larder_http_requests_total{{site=\"site.test\",result=\"{result}\"}}"
+        ))
+    };
+    assert_eq!((requests("miss"), requests("hit"), requests("coalesced")), (4, 3, 0));
 }
 
 #[test]

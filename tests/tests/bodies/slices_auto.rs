@@ -94,6 +94,7 @@ fn eight_clients_at_random_places_cost_each_byte_once() {
         }
     });
     let sent = sent.load(Relaxed);
+    println!("{sent} of {total} bytes were fetched");
     assert!(sent > total / 2, "{sent} of {total}: too few to say something");
     assert!(sent * 100 <= total * 102, "{sent} of {total}");
 }

@@ -44,6 +44,7 @@ fn every_required_test_passes_or_is_explained() {
             let base = format!("http://{}", larder.addr());
             let outcomes = run_suite(&room, &base, &[]);
             with_cookies_allowed(&room, port);
+            with_compression(&room, port);
             same_over_http2(&room, port, &base, &outcomes);
             same_over_http3(&room, port, &base, &outcomes);
             outcomes
@@ -86,6 +87,18 @@ fn with_cookies_allowed(room: &Path, port: u16) {
     let excused = excused().into_iter().filter(|id| !ABOUT_COOKIES.contains(&id.as_str()));
     let faults = faults(&outcomes, &excused.collect());
     assert!(faults.is_empty(), "with allow_set_cookie: {}", faults.join("\n"));
+}
+
+/// The whole suite with pages that are kept in compressed forms, and with pages that are kept in one
+/// alone: the same tests pass.
+fn with_compression(room: &Path, port: u16) {
+    for more in ["", "\nstore_forms = \"one\""] {
+        let lines = format!("compress = [\"zstd\", \"br\", \"gzip\"]{more}");
+        let larder = Larder::site(&format!("http://127.0.0.1:{port}"), &lines);
+        let outcomes = run_suite(room, &format!("http://{}", larder.addr()), &[]);
+        let faults = faults(&outcomes, &excused());
+        assert!(faults.is_empty(), "with {lines}: {}", faults.join("\n"));
+    }
 }
 
 /// The same requests by HTTP/2, each answer judged as over HTTP/1.

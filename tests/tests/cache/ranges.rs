@@ -53,6 +53,36 @@ fn one_range_is_cut_out_of_the_stored_page() {
     assert_eq!(origin.count(), 1);
 }
 
+/// Content-Digest is of the content of the message, Repr-Digest of the representation (RFC 9530
+/// section 2).
+#[test]
+fn a_part_lacks_the_digest_of_other_bytes() {
+    let origin = Origin::serving(
+        &[
+            "Cache-Control: max-age=60",
+            "ETag: \"v1\"",
+            "Content-Digest: sha-256=:whole:",
+            "Content-MD5: whole",
+            "Repr-Digest: sha-256=:whole:",
+            "Digest: sha-256=whole",
+        ],
+        BODY,
+    );
+    let larder = Larder::before(&origin.url());
+    let has = |answer: &Answer| {
+        ["content-digest", "content-md5", "repr-digest", "digest"]
+            .map(|name| answer.get(name).is_some())
+    };
+    for _ in 0..2 {
+        assert_eq!(has(&get(larder.addr(), "/")), [true; 4]);
+    }
+    for asked in ["bytes=0-4", "bytes=0-1,30-33"] {
+        let answer = range(&larder, asked);
+        assert_eq!((answer.status, has(&answer)), (206, [false, false, true, true]), "{asked}");
+    }
+    assert_eq!(range(&larder, "bytes=100-").status, 416);
+}
+
 #[test]
 fn a_range_past_the_end_cannot_be_satisfied() {
     let (_origin, larder) = stored();

@@ -81,6 +81,40 @@ fn the_504_of_a_sibling_leads_on() {
     assert_eq!(text(below.addr(), "/page"), "/page 0");
 }
 
+/// A sibling that has a page put together of parts, but not all of its parts, has not what it was
+/// asked for. Nor does it wait for a compressed form.
+#[test]
+fn a_sibling_that_lacks_a_part_says_504() {
+    let origin = Origin::start(|seen, reply| match seen.path() {
+        "/page" => drop(reply.ok(
+            &[FRESH, "Content-Type: text/html", "Surrogate-Control: content=\"ESI/1.0\""],
+            format!("<esi:include src=\"/part\"/>{}", "end ".repeat(1000)),
+        )),
+        _ => drop(reply.ok(&[FRESH], format!("part {} ", seen.number))),
+    });
+    let other = larder(&origin, "compress = [\"gzip\"]");
+    let peer = format!("{}role = \"sibling\"\n", parent(other.addr(), "first"));
+    let larder = larder(&origin, &peer);
+    let whole = text(other.addr(), "/page");
+    assert!(whole.starts_with("part 1 end"), "{whole}");
+    Wire::connect(other.addr()).ask("PURGE", "/part", &[HOST]).assert_status(200);
+    let fields = [HOST, "Cache-Control: only-if-cached"];
+    Wire::connect(other.addr()).ask("GET", "/page", &fields).assert_status(504);
+    // The page comes from the origin, and the part of the sibling is not there either.
+    let answer = Wire::connect(larder.addr()).ask("GET", "/page", &[HOST]);
+    assert!(answer.text().starts_with("part 3 end"), "{answer:?}");
+    assert_eq!((answer.status, origin.count()), (200, 4));
+    // With the part in memory it is answered, coded or not.
+    text(other.addr(), "/page");
+    for accept in ["gzip", "identity"] {
+        let accept = format!("Accept-Encoding: {accept}");
+        let fields = [HOST, "Cache-Control: only-if-cached", &accept];
+        let answer = Wire::connect(other.addr()).ask("GET", "/page", &fields);
+        assert_eq!(answer.assert_hit().get("content-encoding"), None);
+        assert!(answer.text().starts_with("part 4 end"), "{answer:?}");
+    }
+}
+
 #[test]
 fn a_parent_that_never_answers_is_left_for_the_origin() {
     let origin = numbered();

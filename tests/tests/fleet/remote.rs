@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::fleet::{Fleet, counted, larder, wait_counted};
-use larder_tests::{Answer, Larder, Memcached, Origin, Redis, Seen, get, get_with, wait_until};
+use larder_tests::{
+    Answer, Larder, Memcached, Origin, Redis, Seen, get, get_with, wait_for, wait_until,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -78,6 +80,42 @@ fn a_page_rendered_once_serves_both(fleet: Fleet) {
     assert_remote(unchanged.assert_status(304));
     assert_eq!(origin.count(), 4);
     assert_eq!(counted(&two, "stores"), 0, "a copy goes no further");
+}
+
+/// A page that is kept in one coding alone is shared so, once it is confirmed in it, and another
+/// Larder has it for every client.
+fn a_page_in_one_coding_serves_both(fleet: Fleet) {
+    let text = "<p>a line of a page with many words in it</p>\n".repeat(500);
+    let content = text.clone();
+    let origin = Origin::start(move |seen, reply| {
+        let fields = [FRESH, "Content-Type: text/html", "ETag: \"one\""];
+        match seen.get("if-none-match") {
+            Some(_) => drop(reply.answer(304, &fields, "")),
+            None => drop(reply.ok(&fields, &content)),
+        }
+    });
+    let lines = "compress = [\"br\"]\nstore_forms = \"one\"";
+    let start = || fleet.larder_of(&origin, "compress = \"0\"", lines);
+    let ask = |larder: &Larder, accept: &str| {
+        get_with(larder.addr(), "/page", &[&format!("Accept-Encoding: {accept}")])
+    };
+    let one = start();
+    let coded = wait_for("the page in br", || {
+        Some(ask(&one, "br")).filter(|answer| answer.get("content-encoding") == Some("br"))
+    });
+    wait_counted(&one, "stores", 1);
+    get_with(one.addr(), "/page", &["Cache-Control: no-cache"]);
+    wait_counted(&one, "stores", 2);
+    let value = fleet.value(&fleet.wait_for_items(1)[0]);
+    assert!(!value.windows(10).any(|window| window == b"many words"), "it is coded");
+    for first in ["br", "identity"] {
+        let two = start();
+        assert_remote(&ask(&two, first));
+        let (br, plain) = (ask(&two, "br"), ask(&two, "identity"));
+        assert_eq!(br.get("content-encoding"), Some("br"));
+        assert!(br.assert_hit().body == coded.body && plain.assert_hit().text() == text);
+    }
+    assert_eq!(origin.count(), 2, "the second time it was confirmed");
 }
 
 fn those_who_wait_are_served_from_one_lookup(fleet: Fleet) {
@@ -399,6 +437,7 @@ fn a_page_that_another_refreshed_is_taken_from_it(fleet: Fleet) {
 
 larder_tests::on_every_fleet! {
     a_page_rendered_once_serves_both,
+    a_page_in_one_coding_serves_both,
     those_who_wait_are_served_from_one_lookup,
     variants_are_shared_with_their_marker,
     a_page_above_the_item_limit_is_split_and_needs_every_part,

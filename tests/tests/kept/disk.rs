@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Admin, Answer, Larder, Origin, Scratch, get, get_with, wait_until};
+use larder_tests::{Admin, Answer, Larder, Origin, Scratch, get, get_with, wait_for, wait_until};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 const FRESH: &[&str] = &["Cache-Control: max-age=6000"];
+const HTML: &[&str] = &["Cache-Control: max-age=6000", "Content-Type: text/html"];
 
 /// Answers with the target and a body of that length that only it has.
 fn body(target: &str, length: usize) -> Vec<u8> {
@@ -118,6 +119,41 @@ fn serving(length: usize, fields: &'static [&'static str]) -> Origin {
     Origin::start(move |seen, reply| {
         reply.ok(fields, body(&seen.target, length));
     })
+}
+
+/// A page that is kept in one coding alone lies on the disk so, and comes back for every client.
+#[test]
+fn a_page_in_one_coding_is_there_after_a_stop() {
+    let text = "<p>a line of a page with many words in it</p>\n".repeat(500);
+    let content = text.clone();
+    let origin = Origin::start(move |_, reply| {
+        reply.ok(HTML, &content);
+    });
+    let place = Place::new();
+    let lines = "compress = [\"br\"]\nstore_forms = \"one\"";
+    let larder = loaded(place.start(&origin, lines));
+    let ask = |larder: &Larder, accept: &str| {
+        get_with(larder.addr(), "/page", &[&format!("Accept-Encoding: {accept}")])
+    };
+    let coded = wait_for("the page in br", || {
+        Some(ask(&larder, "br")).filter(|answer| answer.get("content-encoding") == Some("br"))
+    });
+    stop(larder);
+    assert!(place.holds(&coded.body) && !place.holds(b"with many words"));
+    for accept in ["br", "identity"] {
+        let larder = loaded(place.start(&origin, lines));
+        let first = ask(&larder, accept);
+        assert!(first.is_hit() && first.cache_status_has("detail=disk"), "{first:?}");
+        for (taken, coding) in [(accept, first), ("br", ask(&larder, "br"))] {
+            let plain = taken == "identity";
+            let expected = if plain { text.as_bytes() } else { &coded.body[..] };
+            assert!(coding.body == expected, "{taken}");
+            assert_eq!(coding.get("content-encoding"), (!plain).then_some("br"));
+        }
+        assert!(ask(&larder, "identity").assert_hit().text() == text);
+        stop(larder);
+    }
+    assert_eq!(origin.count(), 1);
 }
 
 #[test]

@@ -82,11 +82,17 @@ fn rows_are_listed() {
 fn every_kind_of_row_in_small() {
     let place = Place::new();
     let args = "--articles 5 --threads 2 --loops 3 --delay 5ms --ramp-up 0s --rows";
-    let args: Vec<_> = args.split(' ').chain([ROWS]).collect();
+    let pages = place.report().join("pages");
+    let saved = ["--save-pages", pages.to_str().unwrap()];
+    let args: Vec<_> = args.split(' ').chain([ROWS]).chain(saved).collect();
     let output = place.command(&args).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stdout));
     place.assert_nothing_left();
+    for number in 0..5 {
+        let page = fs::read_to_string(pages.join(format!("{number}.html"))).unwrap();
+        assert!(page.contains("id=\"firstHeading\"") && page.trim_end().ends_with("</html>"));
+    }
 
     let report: Value = serde_json::from_str(&place.read("mediawiki.json")).unwrap();
     let rows = report["rows"].as_array().unwrap();

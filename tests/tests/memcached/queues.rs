@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::helper::source_root;
-use larder_tests::memcache::{Talk, client, script};
+use larder_tests::memcache::{Memcached, Talk, client, script};
 use larder_tests::queues::{Queues, set, value};
 use larder_tests::scratch::Scratch;
 use larder_tests::wait_until;
@@ -88,6 +88,28 @@ fn a_command_that_cannot_be_meant_closes_and_others_do_not() {
     let large = "x".repeat((1 << 20) + 1);
     talk.expect(set("q", &large), "SERVER_ERROR object too large for queue\r\n");
     talk.expect("get q\r\n", "END\r\n");
+}
+
+/// Data longer or shorter than announced: as memcached, which takes what follows the announced
+/// bytes as a command.
+#[test]
+fn data_of_another_length_has_memcacheds_answers() {
+    let (_directory, queues) = start("");
+    let memcached = Memcached::debian(&[]);
+    for data in [
+        "set q 0 0 1\r\nab\r\n",
+        "set q 0 0 1\r\nabcdefgh\r\n",
+        "set q 0 0 1\r\nabcdefgh\n",
+        "set q 0 0 1\r\na\nX\r\n",
+        "set q 0 0 1 noreply\r\nabcdefgh\r\n",
+        "set q 0 0 5\r\nab\r\nget x\r\n",
+    ] {
+        let command = format!("{data}get none\r\n");
+        let theirs = memcached.connect().ask(&command, "END\r\n");
+        let ours = queues.connect().ask(&command, "END\r\n");
+        assert_eq!(ours, theirs, "{data:?}");
+        assert!(ours.contains("ERROR\r\n"), "{ours:?}");
+    }
 }
 
 #[test]

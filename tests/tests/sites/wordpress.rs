@@ -137,6 +137,7 @@ fn a_blog_by_larder_alone() {
     files_are_files(&blog);
     a_logged_in_user_stays_apart(&blog, &post);
     a_comment_appears_when_it_is_approved(&blog, &post);
+    the_menu_of_a_user_is_a_part(&blog, &post);
     pages_outlive_their_programs(&blog, &post);
 }
 
@@ -214,6 +215,51 @@ fn a_comment_appears_when_it_is_approved(blog: &Blog, post: &str) {
     assert!(now.text().contains("A word from a reader"), "{}", blog.larder.stderr());
     blog.visitor().view(post).assert_hit();
     assert!(!blog.larder.stderr().contains("PURGE"), "{}", blog.larder.stderr());
+}
+
+/// The text of the first block in a language behind some words of docs/operations.md.
+fn example(behind: &str, language: &str) -> String {
+    let document = fs::read_to_string(source_root().join("docs/operations.md")).unwrap();
+    let (_, rest) = document.split_once(behind).unwrap();
+    let (_, rest) = rest.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+/// Readers who are logged in get the page of all with their own menu in it: a second Larder for the
+/// blog, with the lines and the plugin of docs/operations.md.
+fn the_menu_of_a_user_is_a_part(blog: &Blog, post: &str) {
+    let lines = example("by mistake:\n", "toml");
+    let (site, rule) = lines.split_once("[[site.rule]]").unwrap();
+    let site = site.split_once("preset = \"mediawiki\"\n").unwrap().1;
+    let preset = "preset = \"wordpress\"\n";
+    let config = config(blog.site.path(), free_port());
+    let config = config.replace(preset, &format!("{preset}{site}"));
+    let larder = Larder::with_config(&format!("{config}\n[[site.rule]]{rule}"));
+    let plugin = blog.site.path().join("wp-content/mu-plugins/user-menu.php");
+    fs::write(&plugin, example("mu-plugins/user-menu.php`:\n", "php")).unwrap();
+    let visitor = || Visitor::of(larder.addr(), &blog.host);
+    let cookies = blog.administrator().cookies().clone();
+    let user =
+        || cookies.iter().fold(visitor(), |user, (name, value)| user.with_cookie(name, value));
+    let menu = |page: &Answer| page.text().contains("Hello, admin. ");
+    let first = visitor().view(post);
+    first.assert_status(200).assert_forwarded();
+    assert!(first.text().contains(">Log in</a>") && !menu(&first), "{}", said(&first));
+    for (mut reader, logged_in) in [(user(), true), (visitor(), false), (user(), true)] {
+        let page = reader.view(post);
+        // The page was in memory, its part was not: it never is.
+        assert!(page.cache_status_has("fwd=partial"), "{}", said(&page));
+        assert!(page.cache_status_has("detail=esi"), "{}", said(&page));
+        assert_eq!(page.get("cache-control"), Some("private, no-cache"));
+        let text = page.text();
+        assert_eq!((menu(&page), text.contains(">Log out</a>")), (logged_in, logged_in), "{text}");
+        assert!(!text.contains("esi:include") && !text.contains("wpadminbar"), "{text}");
+    }
+    // A page that is not there has the menu too; users work as before.
+    let missing = user().view("/no-such-post/");
+    assert!(missing.status == 404 && menu(&missing), "{}", said(&missing));
+    assert!(user().view("/wp-admin/").text().contains("Dashboard"));
+    fs::remove_file(plugin).unwrap();
 }
 
 fn pages_outlive_their_programs(blog: &Blog, post: &str) {

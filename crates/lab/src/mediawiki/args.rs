@@ -62,6 +62,9 @@ pub(crate) struct MediawikiArgs {
     /// Directory of the report: mediawiki.html, mediawiki.md, mediawiki.json
     #[arg(long, value_name = "DIR", default_value = "mediawiki-report")]
     pub(super) report: PathBuf,
+    /// Also write every page, as the wiki renders it without a cache, to DIR/N.html
+    #[arg(long, value_name = "DIR")]
+    pub(super) save_pages: Option<PathBuf>,
     /// Keep the servers' directory with their logs
     #[arg(long)]
     pub(super) keep: bool,

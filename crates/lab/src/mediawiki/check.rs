@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -11,6 +12,7 @@ use std::{
 };
 
 use super::{
+    error::Error,
     fetch,
     web::LONGEST_PAGE,
     wiki::{Article, HOST},
@@ -44,8 +46,12 @@ fn article(page: &[u8]) -> Option<&[u8]> {
     Some(&page[begin..begin + length])
 }
 
-/// Fetches each article once, `users` at a time; returns the articles' bytes in order.
-fn ask(addr: SocketAddr, articles: &[&Article], users: usize) -> Vec<Result<Vec<u8>, String>> {
+/// Fetches each article once by `get`, `users` at a time; returns what it gave in order.
+fn ask(
+    get: impl Fn(&str) -> Result<Vec<u8>, String> + Sync,
+    articles: &[&Article],
+    users: usize,
+) -> Vec<Result<Vec<u8>, String>> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(vec![Err("not asked".to_owned()); articles.len()]);
     thread::scope(|scope| {
@@ -55,7 +61,7 @@ fn ask(addr: SocketAddr, articles: &[&Article], users: usize) -> Vec<Result<Vec<
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     articles.get(at).map(|wanted| (at, wanted))
                 } {
-                    let got = one(addr, &wanted.path);
+                    let got = get(&wanted.path);
                     found.lock().unwrap_or_else(PoisonError::into_inner)[at] = got;
                 }
             });
@@ -64,7 +70,15 @@ fn ask(addr: SocketAddr, articles: &[&Article], users: usize) -> Vec<Result<Vec<
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The bytes of an article.
 fn one(addr: SocketAddr, path: &str) -> Result<Vec<u8>, String> {
+    let page = page(addr, path)?;
+    let article = article(&page).ok_or_else(|| format!("{path}: no article in the page"))?;
+    Ok(article.to_vec())
+}
+
+/// The page of an article.
+fn page(addr: SocketAddr, path: &str) -> Result<Vec<u8>, String> {
     if interrupt::requested() {
         return Err(format!("{path}: interrupted"));
     }
@@ -73,8 +87,24 @@ fn one(addr: SocketAddr, path: &str) -> Result<Vec<u8>, String> {
     if answer.status != 200 {
         return Err(format!("{path}: status {}", answer.status));
     }
-    let article = article(&answer.body).ok_or_else(|| format!("{path}: no article in the page"))?;
-    Ok(article.to_vec())
+    Ok(answer.body)
+}
+
+/// Writes the page of each article to a file of this directory, by its number.
+pub(super) fn save(
+    addr: SocketAddr,
+    articles: &[Article],
+    users: usize,
+    dir: &Path,
+) -> Result<(), Error> {
+    std::fs::create_dir_all(dir).map_err(|e| Error::file(dir, e))?;
+    let all: Vec<_> = articles.iter().collect();
+    let pages = ask(|path| page(addr, path), &all, users);
+    for (number, page) in pages.into_iter().enumerate() {
+        let file = dir.join(format!("{number}.html"));
+        std::fs::write(&file, page.map_err(Error::Other)?).map_err(|e| Error::file(&file, e))?;
+    }
+    Ok(())
 }
 
 impl OriginalArticles {
@@ -86,7 +116,7 @@ impl OriginalArticles {
     ) -> Result<OriginalArticles, String> {
         let all: Vec<_> = articles.iter().collect();
         let originals: Vec<Vec<u8>> =
-            ask(addr, &all, users).into_iter().collect::<Result<_, _>>()?;
+            ask(|path| one(addr, path), &all, users).into_iter().collect::<Result<_, _>>()?;
         Ok(OriginalArticles(originals))
     }
 
@@ -102,7 +132,7 @@ impl OriginalArticles {
         let originals = self.0.iter().step_by(step.max(1));
         let mut round = Round::default();
         for ((got, original), wanted) in
-            ask(addr, &wanted, users).into_iter().zip(originals).zip(&wanted)
+            ask(|path| one(addr, path), &wanted, users).into_iter().zip(originals).zip(&wanted)
         {
             match got {
                 Ok(article) if article == *original => round.right += 1,

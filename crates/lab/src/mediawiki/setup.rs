@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     args::MediawikiArgs,
-    check::OriginalArticles,
+    check::{self, OriginalArticles},
     database::MariaDb,
     error::Error,
     programs::Programs,
@@ -53,6 +53,10 @@ impl Setup {
         tell(&format!("rendering every article once, with {}", args.php.name()));
         let originals =
             OriginalArticles::take(web.addr(), &wiki.articles, 2).map_err(Error::Other)?;
+        if let Some(pages) = &args.save_pages {
+            tell(&format!("writing the pages to {}", pages.display()));
+            check::save(web.addr(), &wiki.articles, 2, pages)?;
+        }
         Ok(Setup {
             web,
             wiki,

@@ -29,6 +29,7 @@ impl<'r> Facts<'r> {
     /// | `QUERY_STRING{name}` | of a parameter, as it was sent; without a name, of all |
     /// | `HTTP_ACCEPT_LANGUAGE{en}` | `true`, if the client takes this language |
     /// | `HTTP_USER_AGENT{browser}`, `{os}` | `MOZILLA`, `MSIE` or `OTHER`; `WIN`, `MAC`, `UNIX` or `OTHER` |
+    /// | `HTTP_USER_AGENT{version}` | the number behind `MSIE`, `rv:` or `Mozilla/` |
     /// | `HTTP_HOST` | the host |
     /// | `REQUEST_PATH` | the path without query |
     /// | `HTTP_...` | of the field of this name, but for Authorization |
@@ -92,9 +93,12 @@ fn parameter<'q>(query: &'q str, key: &[u8]) -> Option<&'q [u8]> {
     values.next()
 }
 
-fn browser(agent: &[u8], key: &[u8]) -> Option<&'static [u8]> {
+fn browser<'a>(agent: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let has = |word: &str| memchr::memmem::find(agent, word.as_bytes()).is_some();
     Some(match key {
+        b"version" if has("MSIE ") => number(agent, b"MSIE ")?,
+        b"version" if has("Trident/") => number(agent, b"rv:")?,
+        b"version" => number(agent, b"Mozilla/")?,
         b"browser" if has("MSIE") || has("Trident/") => b"MSIE",
         b"browser" if has("Mozilla/") => b"MOZILLA",
         b"os" if has("Windows") => b"WIN",
@@ -103,4 +107,11 @@ fn browser(agent: &[u8], key: &[u8]) -> Option<&'static [u8]> {
         b"browser" | b"os" => b"OTHER",
         _ => return None,
     })
+}
+
+/// The number that follows a word.
+fn number<'a>(agent: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
+    let rest = &agent[memchr::memmem::find(agent, word)? + word.len()..];
+    let length = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    (length > 0).then_some(&rest[..length])
 }

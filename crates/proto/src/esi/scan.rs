@@ -70,6 +70,18 @@ const OPEN: &[u8] = b"<esi:";
 const CLOSE: &[u8] = b"</esi:";
 const HIDDEN: &[u8] = b"<!--esi";
 const SHOWN: &[u8] = b"-->";
+/// Sections in which nothing is markup, as in Varnish: begin, bytes of it before its end may
+/// begin, end. `<!-->` is a whole comment in HTML.
+const SKIPPED: [(&[u8], usize, &[u8]); 2] = [(b"<!--", 2, SHOWN), (b"<![CDATA[", 9, b"]]>")];
+
+/// The end of the section that begins at `at`, if one does; one without an end has the rest of the
+/// page.
+fn skipped(source: &[u8], at: usize) -> Option<usize> {
+    let rest = &source[at..];
+    let (_, from, end) = SKIPPED.iter().find(|(begin, ..)| rest.starts_with(begin))?;
+    let length = memmem::find(&rest[*from..], end).map(|found| from + found + end.len());
+    Some(at + length.unwrap_or(rest.len()))
+}
 
 /// The tag that begins at `at`, if one does.
 fn tag_at(source: &[u8], at: usize, broken: &mut usize) -> Option<Tag> {
@@ -122,16 +134,31 @@ const BROKEN_BYTES: usize = 1 << 10;
 
 /// The place of the `>` that ends a tag whose name ends at `at`. Values may have one.
 fn tag_end(source: &[u8], at: usize) -> Option<usize> {
-    let mut quote = None;
+    let mut place = Place::Names;
     for (offset, &byte) in source[at..].iter().take(MAX_TAG).enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return Some(at + offset),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), _) if open == byte => quote = None,
-            _ => {}
-        }
+        place = match (place, byte) {
+            (Place::Quoted(quote), _) if quote == byte => Place::Names,
+            (Place::Quoted(_), _) => place,
+            (_, b'>') => return Some(at + offset),
+            (Place::Names | Place::Value, b'"' | b'\'') => Place::Quoted(byte),
+            (Place::Names, b'=') => Place::Value,
+            (Place::Bare, _) if byte.is_ascii_whitespace() => Place::Names,
+            (Place::Value, _) if !byte.is_ascii_whitespace() => Place::Bare,
+            _ => place,
+        };
     }
     None
+}
+
+/// A place within a tag.
+#[derive(Clone, Copy)]
+enum Place {
+    Names,
+    /// A value is to begin.
+    Value,
+    Quoted(u8),
+    /// In a value without quotes.
+    Bare,
 }
 
 /// The first tag at or behind `at`. `hidden`: an `<!--esi` is open, so that `-->` is one too.
@@ -150,6 +177,11 @@ pub(super) fn next(source: &[u8], mut at: usize, hidden: bool, broken: &mut usiz
         if let Some(found) = tag_at(source, tag, broken) {
             return Some(found);
         }
+        // In `<!--esi` the next `-->` is its end.
+        if !hidden && let Some(end) = skipped(source, tag) {
+            at = end;
+            continue;
+        }
         let begun = source[tag..].starts_with(OPEN) || source[tag..].starts_with(CLOSE);
         *broken += usize::from(begun);
         at = tag + 1;
@@ -157,7 +189,8 @@ pub(super) fn next(source: &[u8], mut at: usize, hidden: bool, broken: &mut usiz
     None
 }
 
-/// The attributes of a tag, as far as they are well formed: names and values.
+/// The attributes of a tag, as far as they are well formed: names and values. A value without
+/// quotes ends at a blank.
 pub(super) fn attributes(mut rest: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut out = Vec::new();
     loop {
@@ -167,7 +200,13 @@ pub(super) fn attributes(mut rest: &[u8]) -> Vec<(&[u8], &[u8])> {
         let Some(after) = after.trim_ascii_start().strip_prefix(b"=") else { return out };
         let after = after.trim_ascii_start();
         let Some(quote) = after.first().filter(|byte| matches!(byte, b'"' | b'\'')) else {
-            return out;
+            let bare = after.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+            if bare == 0 {
+                return out;
+            }
+            out.push((name, &after[..bare]));
+            rest = &after[bare..];
+            continue;
         };
         let Some(end) = memchr(*quote, &after[1..]) else { return out };
         out.push((name, &after[1..1 + end]));

@@ -73,6 +73,11 @@ fn each_element_has_its_effect() {
         ("<esi:choose><esi:when test=\"1==\">a</esi:when></esi:choose>b", "b"),
         ("a<esi:inline name=\"/x\">y</esi:inline>b", "ab"),
         ("<esi:vars>a$(HTTP_HOST)b</esi:vars>$(HTTP_HOST)", "aa.testb$(HTTP_HOST)"),
+        // Values without quotes.
+        ("a<esi:include src=/x/>b", "a[/x]b"),
+        ("a<esi:include src=/x/ >b", "a[/x/]b"),
+        ("a<esi:include src = /x?a='1>b", "a[/x?a='1]b"),
+        ("a<esi:include onerror=continue src=\"/x y\" ttl=5>b", "a[/x y]b"),
     ] {
         assert_eq!(plain(source), expected, "{source}");
     }
@@ -90,10 +95,27 @@ fn markup_that_is_not_understood_stays() {
         "a<esi:try>b",
         "a<!--esi b",
         "a<esi:>b</esi:>",
-        "a<esi:include src=x/>b",
+        "a<esi:include src=/>b",
+        "a<esi:include src= >b",
+        // In comments and CDATA sections.
+        "a<!-- <esi:include src=\"/x\"/> -->b",
+        "<!--<esi:vars>-->a<!--</esi:vars>-->",
+        "<!-- <!--esi <esi:vars>a</esi:vars> -->",
+        "<![CDATA[ <esi:include src=\"/x\"/> ]]>b",
+        "<!--esix <esi:remove>a</esi:remove> -->",
+        "<!-- <esi:remove>a</esi:remove>",
+        "<![CDATA[ --> <esi:remove>a</esi:remove>",
     ] {
         assert_eq!(plain(source), source);
     }
+    // The markup around comments is understood; HTML knows two short ones.
+    for source in ["<!-- <esi:vars> -->", "<!-->", "<!--->", "<![CDATA[]]>"] {
+        let around = format!("<esi:remove>a{source}b</esi:remove>c<esi:comment/>");
+        assert_eq!(plain(&around), "c", "{source}");
+    }
+    // The end of `<!--esi` is the first `-->` in it.
+    let nested = "<!--esi a<!-- <esi:include src=\"/x\"/> -->b-->";
+    assert_eq!(plain(nested), " a<!-- [/x] b-->");
     // The elements around it are understood.
     assert_eq!(plain("<esi:vars>a<esi:remove>b</esi:vars>c"), "a<esi:remove>bc");
     assert_eq!(plain("<esi:remove>a<esi:try>b</esi:remove>c"), "c");
@@ -134,6 +156,7 @@ fn variables_have_the_values_of_the_request() {
         ("$(QUERY_STRING{b})", "%3C"),
         ("$(HTTP_ACCEPT_LANGUAGE{de})$(HTTP_ACCEPT_LANGUAGE{fr})", "true"),
         ("$(HTTP_USER_AGENT{browser})-$(HTTP_USER_AGENT{os})", "MOZILLA-UNIX"),
+        ("$(HTTP_USER_AGENT{version})$(HTTP_USER_AGENT{vendor})", "5.0"),
         ("$(HTTP_X_ONE)$(REQUEST_PATH)", "1/p"),
         ("$(NO_SUCH)", ""),
         ("$(lower)$($(HTTP_X_ONE)", "$(lower)$(1"),
@@ -285,10 +308,19 @@ mod naive {
             ("</esi:remove>", "remove", true),
             ("<!--esi ", "hidden", false),
         ];
-        let (mut out, mut open) = (Vec::new(), Vec::new());
+        let (mut out, mut open, mut behind) = (Vec::new(), Vec::new(), 0);
         for at in 0..source.len() {
-            let Some(rest) = source.get(at..) else { continue };
+            let Some(rest) = source.get(at..).filter(|_| at >= behind) else { continue };
             let found = known.iter().find(|(text, ..)| rest.starts_with(text));
+            if found.is_none() && !open.contains(&"hidden") {
+                for (begin, end) in [("<!--", "-->"), ("<![CDATA[", "]]>")] {
+                    if rest.starts_with(begin) {
+                        let from = if begin == "<!--" { 2 } else { begin.len() };
+                        let found = rest[from..].find(end).map(|found| from + found + end.len());
+                        behind = at + found.unwrap_or(rest.len());
+                    }
+                }
+            }
             let hidden = open.contains(&"hidden") && rest.starts_with("-->");
             let (length, name, closing) = match found {
                 Some((text, "hidden", _)) => (text.len() - 1, "hidden", false),
@@ -313,7 +345,7 @@ proptest! {
         words in prop::collection::vec(
             prop::sample::select(vec![
                 "<esi:vars>", "</esi:vars>", "<esi:remove>", "</esi:remove>", "<!--esi ", "-->",
-                "a", "b ", "<", "<esi:", "--", "<!--", ">",
+                "a", "b ", "<", "<esi:", "--", "<!--", ">", "<![CDATA[", "]]>",
             ]),
             0..24,
         ),

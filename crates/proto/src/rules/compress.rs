@@ -9,11 +9,17 @@ use crate::page::Encoding;
 /// Bytes from which a body is worth compressing: below, the head is most of the answer.
 pub const LEAST_BODY: u64 = 1024;
 
-/// Whether a stored response is kept in compressed forms too: a complete 200 of a type that
-/// compresses, not coded, and without `no-transform` (RFC 9110 7.7).
+/// Whether pages with this status are kept in compressed forms. Pages that say that nothing is
+/// there are as long as others in most themes, and robots ask for them again and again.
+pub fn is_kept_coded(status: u16) -> bool {
+    matches!(status, 200 | 404 | 410)
+}
+
+/// Whether a stored response is kept in compressed forms too: a complete one with such a status, of
+/// a type that compresses, not coded, and without `no-transform` (RFC 9110 7.7).
 pub fn compressible(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
     !policy.compress.is_empty()
-        && resp.status == 200
+        && is_kept_coded(resp.status)
         // An unknown word may be a coding: its label would be lost.
         && resp.fields.elements("content-encoding").all(|w| w.eq_ignore_ascii_case(b"identity"))
         && resp.fields.get("content-type").is_some_and(is_text)
@@ -152,7 +158,12 @@ mod tests {
         assert!(!judged(&[html, ("Content-Encoding", "gzip")]));
         assert!(!compressible(&response(200, &fields(&[html])), &Policy::default()));
         let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };
-        assert!(!compressible(&response(404, &fields(&[html])), &policy));
+        for (status, expected) in
+            [(404, true), (410, true), (203, false), (301, false), (500, false)]
+        {
+            let kept = compressible(&response(status, &fields(&[html])), &policy);
+            assert_eq!(kept, expected, "{status}");
+        }
     }
 
     #[test]

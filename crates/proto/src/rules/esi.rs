@@ -4,10 +4,16 @@
 use super::{Esi, Policy, ResponseFacts, compress};
 use crate::http::Elements;
 
-/// Whether a response is searched for markup: a 200 that says so in Surrogate-Control (Edge
+/// Whether responses with this status may have markup: those with a whole body that browsers show.
+/// A theme writes its includes into the pages that say 404 or 500, too.
+pub fn may_have_markup(status: u16) -> bool {
+    matches!(status, 200..=203 | 207..=299 | 400..=599)
+}
+
+/// Whether a response is searched for markup: one that says so in Surrogate-Control (Edge
 /// Architecture 1.0, 2.3), or whose type and rule do.
 pub fn applies(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
-    if resp.status != 200 {
+    if !may_have_markup(resp.status) {
         return false;
     }
     match policy.esi {
@@ -90,7 +96,12 @@ mod tests {
         ] {
             let list = [("Surrogate-Control", value)];
             assert_eq!(applied(200, &list, Esi::Surrogate), expected, "{value}");
-            assert!(!applied(404, &list, Esi::Surrogate));
+            for status in [203, 404, 410, 500, 503] {
+                assert_eq!(applied(status, &list, Esi::Surrogate), expected, "{status} {value}");
+            }
+            for status in [204, 205, 206, 301, 302, 304] {
+                assert!(!applied(status, &list, Esi::Surrogate), "{status}");
+            }
             assert!(!applied(200, &list, Esi::Never));
         }
         let policy = Policy { surrogate: false, ..Policy::default() };

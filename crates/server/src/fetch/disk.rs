@@ -52,12 +52,12 @@ pub(crate) async fn first(
         && keep.ask_disk
     {
         let lookup = Lookup { pages: &job.pages, disk, keep, lead: &job.lead };
-        if lookup.learn_rules().await {
+        if Box::pin(lookup.learn_rules()).await {
             job.lead.flight.land(Landing::LookAgain(Again::Changed));
             job.tell(FetchResult::LookAgain(Again::Changed));
             return None;
         }
-        let hit = lookup.look().await;
+        let hit = Box::pin(lookup.look()).await;
         disk.count(hit);
         if hit {
             job.lead.flight.land(Landing::LookAgain(Again::Changed));

@@ -6,7 +6,13 @@
 //! store. One that has to be read whole before anybody is told of it (markup, a coding to be
 //! undone) has not begun until then.
 
-use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
+use std::{
+    cell::RefCell,
+    net::IpAddr,
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::Arc,
+};
 
 use larder_proto::{
     http::{
@@ -139,7 +145,8 @@ pub(crate) struct Unstored {
     pub(crate) mark: bool,
 }
 
-/// Asks the origin and sees the answer through.
+/// Asks the origin and sees the answer through. Steps that few fetches take are boxed: the task of a
+/// fetch is allocated and moved as a whole.
 pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
@@ -158,11 +165,14 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let mut response = response;
     let mut spelled = spell(&job, &response);
     let mut client = job.client.take();
-    let read = async {
-        uncoded::undo(&job, &mut response, &mut spelled).await?;
-        template::collect(&job, &mut response, &mut spelled, now).await
+    let read = {
+        let read = pin!(async {
+            uncoded::undo(&job, &mut response, &mut spelled).await?;
+            template::collect(&job, &mut response, &mut spelled, now).await
+        });
+        wanted(&job.pages, &job.lead, client.as_mut(), read).await
     };
-    let Some(read) = wanted(&job.pages, &job.lead, client.as_mut(), read).await else { return };
+    let Some(read) = read else { return };
     job.client = client;
     let template = match read {
         Ok(template) => template,
@@ -182,7 +192,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     if let Some(keep) = job.keep.as_ref().filter(|keep| keep.slice.is_some()) {
         let ranged = keep.with_request(|head| head.known.range().is_some());
         if facts.status == 206 || (facts.status == 416 && !ranged) {
-            return slice::first(job, response, &facts).await;
+            return Box::pin(slice::first(job, response, &facts)).await;
         }
         if facts.status == 416 && keep.with_request(|head| slice::asks_for_more(&head.fields)) {
             // The slice says nothing about what the client asked for.
@@ -200,10 +210,10 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     }
     match (verdict, template) {
         (Verdict::Store(lifetime), Some(template)) => {
-            return template::store(job, response, &facts, lifetime, template).await;
+            return Box::pin(template::store(job, response, &facts, lifetime, template)).await;
         }
         (Verdict::PassOn(why), Some(template)) => {
-            return template::pass_on(job, response, &facts, why, template).await;
+            return Box::pin(template::pass_on(job, response, &facts, why, template)).await;
         }
         (verdict, _) => settle_by(job, response, &facts, verdict).await,
     }
@@ -220,7 +230,7 @@ fn ranged_template(job: &Job, facts: &ResponseFacts<'_>) -> bool {
 async fn settle_by(mut job: Job, response: Response, facts: &ResponseFacts<'_>, verdict: Verdict) {
     match verdict {
         Verdict::PassOn(why) => pass_on(job, response, facts, why).await,
-        Verdict::Store(lifetime) => store::store(job, response, facts, lifetime).await,
+        Verdict::Store(lifetime) => Box::pin(store::store(job, response, facts, lifetime)).await,
         Verdict::Refresh(fresh) => refresh(job, &fresh).await,
         Verdict::Confirmed => {
             job.lead.flight.land(Landing::LookAgain(Again::Validated));
@@ -247,7 +257,7 @@ pub(crate) async fn send(
     request: origin::Request,
     interim: Option<Interim>,
 ) -> Option<Sent> {
-    wanted(pages, lead, client, upstream.send(request, interim)).await
+    wanted(pages, lead, client, pin!(upstream.send(request, interim))).await
 }
 
 /// Does a part of a fetch before which nobody is told anything. None: the client left, and nobody
@@ -256,9 +266,8 @@ async fn wanted<T>(
     pages: &Pages,
     lead: &Lead,
     client: Option<&mut Client>,
-    work: impl Future<Output = T>,
+    mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    tokio::pin!(work);
     if let Some(client) = client {
         tokio::select! {
             done = &mut work => return Some(done),
@@ -420,7 +429,7 @@ pub(crate) fn reason(response: &Response) -> String {
 pub(crate) async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     let Some(keep) = &job.keep else { return };
     if job.head {
-        update_by_head(job, keep, facts).await;
+        Box::pin(update_by_head(job, keep, facts)).await;
     } else if keep.mark
         && (keep.held.is_none() || replaces(facts.status))
         && facts.status < 500

@@ -102,7 +102,8 @@ impl Upstream {
         self.chosen.set(Chosen::Origin);
         let safe = matches!(request.method, Method::GET | Method::HEAD) && request.body.is_empty();
         if let Some(family) = self.family.as_ref().filter(|_| safe)
-            && let Some((response, chosen)) = family.send(&request, interim.as_ref()).await
+            && let Some((response, chosen)) =
+                Box::pin(family.send(&request, interim.as_ref())).await
         {
             self.chosen.set(chosen);
             return Ok(response);

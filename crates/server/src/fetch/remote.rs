@@ -64,13 +64,22 @@ pub(crate) async fn first(
     request: origin::Request,
     interim: Option<Interim>,
 ) -> Option<Sent> {
+    let Job { pages, upstream, lead, client, keep, .. } = job;
+    if pages.remote.is_some() && keep.as_ref().is_some_and(|keep| keep.ask_fleet) {
+        return Box::pin(of_fleet(job, request, interim)).await;
+    }
+    job::send(pages, upstream, lead, client.as_mut(), request, interim).await
+}
+
+/// [`first`], where the fleet is asked.
+async fn of_fleet(
+    job: &mut Job,
+    request: origin::Request,
+    interim: Option<Interim>,
+) -> Option<Sent> {
     let Job { pages, upstream, lead, client, keep, lease, .. } = job;
-    let lookup = match (&pages.remote, keep.as_ref()) {
-        (Some(remote), Some(keep)) if keep.ask_fleet => {
-            Lookup { pages, remote, keep, lead, respelled: Cell::new(false) }
-        }
-        _ => return job::send(pages, upstream, lead, client.as_mut(), request, interim).await,
-    };
+    let (Some(remote), Some(keep)) = (&pages.remote, keep.as_ref()) else { return None };
+    let lookup = Lookup { pages, remote, keep, lead, respelled: Cell::new(false) };
     let counters = lookup.remote.counters();
     counters.lookups.one();
     let again = 'usable: {

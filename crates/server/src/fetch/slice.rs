@@ -178,9 +178,10 @@ pub(super) async fn first(mut job: Job, mut response: Response, facts: &Response
     if let (None, Some(keep)) = (made, &job.keep) {
         remember_whole(&job.pages, keep);
     }
-    let again = made.unwrap_or(Again::Unsliced);
-    job.lead.flight.land(Landing::LookAgain(again));
-    job.tell(FetchResult::LookAgain(again));
+    let stored = made.map(|()| (Again::Sliced, Again::Stored));
+    let (own, others) = stored.unwrap_or((Again::Unsliced, Again::Unsliced));
+    job.lead.flight.land(Landing::LookAgain(others));
+    job.tell(FetchResult::LookAgain(own));
 }
 
 async fn map(
@@ -188,7 +189,7 @@ async fn map(
     keep: &Keep,
     response: &mut Response,
     facts: &ResponseFacts<'_>,
-) -> Option<Again> {
+) -> Option<()> {
     let wanted = keep.slice?;
     let part = partial::content_range(facts.fields)?;
     let etag = facts.fields.get("etag").filter(|tag| tag.starts_with(b"\""))?;
@@ -215,8 +216,7 @@ async fn map(
     let flags = lifetime.flags.with(disk::flags(keep, facts.fields));
     let always = keep.policy.disk == DiskUse::Always;
     let kept = put(&job.pages, &map, (keep.key(), flags, always), wanted.number, &body);
-    let stored = kept && put_map(job, keep, response, facts, lifetime, &map);
-    stored.then_some(Again::Stored)
+    (kept && put_map(job, keep, response, facts, lifetime, &map)).then_some(())
 }
 
 /// Puts the map of a page into the store. False: it is not there.

@@ -122,8 +122,9 @@ impl NewPage {
         let reason = if same { job::reason(response) } else { phrase(meta.status).to_owned() };
         let whole = ResponseFacts { status: meta.status, ..*facts };
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
-        let without: &[&str] =
-            if same { &["content-length"] } else { &["content-length", "content-range"] };
+        // Of a whole that is made of a part, or that the part is a slice of.
+        let of_the_part = ["content-length", "content-range", "content-digest", "content-md5"];
+        let without = if same { &of_the_part[..1] } else { &of_the_part[..] };
         let mut meta = meta;
         meta.flags = meta.flags.with(disk::flags(keep, facts.fields));
         let Destination { primary, key, vary, marker, rule } =

@@ -51,7 +51,7 @@ pub(super) async fn collect(
 ) -> Result<Option<Rc<Template>>, &'static str> {
     let policy = &job.policy.cache;
     let silent = policy.esi == Esi::Surrogate && !spelled.has("surrogate-control");
-    if response.status != 200 || policy.esi == Esi::Never || silent {
+    if !esi::may_have_markup(response.status) || policy.esi == Esi::Never || silent {
         return Ok(None);
     }
     let encoding = {
@@ -83,7 +83,7 @@ pub(super) async fn collect(
         return Ok(None);
     }
     let room = &job.pages.shared.room;
-    let Some(raw) = read(room, response, most).await? else { return Ok(None) };
+    let Some(raw) = Box::pin(read(room, response, most)).await? else { return Ok(None) };
     let content = match encoding {
         Encoding::Identity => Some(raw.clone()),
         // Nothing can be said of it.

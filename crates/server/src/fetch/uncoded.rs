@@ -4,6 +4,7 @@
 use larder_proto::{
     http::{CacheControl, Codings, Fields},
     page::Encoding,
+    rules::compress,
 };
 
 use crate::{
@@ -33,7 +34,8 @@ pub(super) async fn undo(
         let headers = spelled.headers();
         let fields = Fields::new(&headers);
         let encoding = Encoding::of(fields.get("content-encoding"));
-        let whole = response.status == 200 && response.upgraded.is_none() && !job.head;
+        let whole =
+            compress::is_kept_coded(response.status) && response.upgraded.is_none() && !job.head;
         let stays = matches!(encoding, Encoding::Identity | Encoding::Other)
             || !whole
             || job.accepted.allows(fields.elements("content-encoding"))
@@ -46,8 +48,8 @@ pub(super) async fn undo(
         encoding
     };
     let room = &job.pages.shared.room;
-    let Some(raw) = template::read(room, response, most).await? else { return Ok(()) };
-    match template::decoded(room, raw.clone(), encoding, most).await {
+    let Some(raw) = Box::pin(template::read(room, response, most)).await? else { return Ok(()) };
+    match Box::pin(template::decoded(room, raw.clone(), encoding, most)).await {
         Ok(content) => {
             response.body = Body::ready(content);
             describe(spelled);

@@ -247,7 +247,7 @@ impl Conn {
         buffers.buf.clear();
         buffers.buf.shrink_to(BUFFER);
         self.socket.watch.receives(&self.worker.pages.shared.room, 0);
-        linger(&self.worker, &self.socket, &mut buffers.buf).await;
+        Box::pin(linger(&self.worker, &self.socket, &mut buffers.buf)).await;
         Err(Ended::Closed)
     }
 

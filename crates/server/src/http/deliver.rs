@@ -351,7 +351,7 @@ pub(super) fn compose_page(
             (416, Body::None)
         }
         Part::One(range) => {
-            head.stored_as(206, page.head, is_length_or_range);
+            head.stored_as(206, page.head, is_of_the_whole);
             content_range(&mut head, &ContentRange::Bytes { range: *range, total: Some(total) });
             head.number("Content-Length", range.len());
             (206, Body::One(*range))
@@ -383,7 +383,7 @@ fn multipart(
     let mut end = Vec::new();
     multipart.write_end(&mut end);
     head.stored_as(206, page.head, |name| {
-        is_length_or_range(name) || name.eq_ignore_ascii_case("content-type")
+        is_of_the_whole(name) || name.eq_ignore_ascii_case("content-type")
     });
     head.line_with("Content-Type", |out| multipart.write_content_type(out));
     head.number("Content-Length", length + end.len() as u64);
@@ -394,8 +394,11 @@ fn content_range(head: &mut HeadWriter<'_>, value: &ContentRange) {
     head.line_with("Content-Range", |out| value.write(out));
 }
 
-fn is_length_or_range(name: &str) -> bool {
-    name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("content-range")
+/// Whether a part lacks this field of the whole: it is about the bytes that are sent. Digests that
+/// stay (Repr-Digest, Digest) are of the whole in every answer (RFC 9530 section 2, RFC 1864).
+fn is_of_the_whole(name: &str) -> bool {
+    const NAMES: [&str; 4] = ["content-length", "content-range", "content-digest", "content-md5"];
+    NAMES.iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
 pub(super) fn content_type(head: &[u8]) -> Option<Vec<u8>> {

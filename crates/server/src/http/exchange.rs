@@ -1,6 +1,6 @@
 //! A request with a connection to answer on.
 
-use std::{cell::Cell, io::IoSlice, pin::pin, rc::Rc};
+use std::{cell::Cell, io::IoSlice, pin::Pin, rc::Rc};
 
 use larder_proto::http::Version;
 use tokio::sync::mpsc;
@@ -100,10 +100,9 @@ impl<'a, 'r> Exchange<'a, 'r> {
         wire: Wire<'_>,
         out: &mut Out,
         policy: &RulePolicy,
-        fetch: impl Future<Output = FetchResult>,
+        mut fetch: Pin<&mut impl Future<Output = FetchResult>>,
         mut interim: mpsc::Receiver<InterimHead>,
     ) -> Result<FetchResult, Ended> {
-        let mut fetch = pin!(fetch);
         loop {
             tokio::select! {
                 biased;

@@ -12,7 +12,7 @@
 //! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there.
 //! [`later`] sees the others through. Both go through the same steps.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, pin::pin};
 
 use larder_metrics::Outcome;
 use larder_proto::{
@@ -186,8 +186,8 @@ pub(crate) async fn later(
     };
     match route.way {
         Way::Lookup => cached(conn, exchange, &mut route, plan).await,
-        Way::Pass(why) => pass::serve(conn, exchange, &route, why).await,
-        Way::Purge => Ok(purge::serve(conn.out, exchange, &route).await),
+        Way::Pass(why) => Box::pin(pass::serve(conn, exchange, &route, why)).await,
+        Way::Purge => Ok(Box::pin(purge::serve(conn.out, exchange, &route)).await),
     }
 }
 
@@ -289,7 +289,7 @@ async fn cached(
             None => match look_again(conn, exchange, route, &mut lookups) {
                 Looked::Answered(keep) => return Ok(keep),
                 Looked::Made(held, served) if held.meta.flags.any(PageFlags::SLICED) => {
-                    match slices::serve(conn, exchange, route, &held, &served).await? {
+                    match Box::pin(slices::serve(conn, exchange, route, &held, &served)).await? {
                         ControlFlow::Break(keep) => return Ok(keep),
                         // The page is another one now: what is stored of it is of no use.
                         ControlFlow::Continue(()) => {
@@ -302,17 +302,24 @@ async fn cached(
                 }
                 Looked::Made(held, served) if held.meta.flags.any(PageFlags::PACKED) => {
                     let page = (&held, &served);
-                    return packed::serve(conn.wire, conn.out, exchange, &route.policy, page).await;
+                    return Box::pin(packed::serve(
+                        conn.wire,
+                        conn.out,
+                        exchange,
+                        &route.policy,
+                        page,
+                    ))
+                    .await;
                 }
                 Looked::Made(held, served) => {
                     let page = Page::Stored(held, served);
-                    return esi::serve(conn, exchange, route, page).await;
+                    return Box::pin(esi::serve(conn, exchange, route, page)).await;
                 }
                 Looked::Fetch(plan) => plan,
             },
         };
         if lookups.fetches == 0 {
-            hints::send(conn, exchange, route, plan.held.as_ref()).await?;
+            Box::pin(hints::send(conn, exchange, route, plan.held.as_ref())).await?;
         }
         match ask(conn, exchange, route, lookups.limit(plan)).await? {
             ControlFlow::Break(keep) => return Ok(keep),
@@ -354,9 +361,10 @@ fn look_again(
             Looked::Answered(finish(exchange, &delivered))
         }
         Err(held)
-            if held.meta.flags.any(PageFlags::SLICED) && request.only_if_cached(&route.policy) =>
+            if held.meta.flags.any(PageFlags::SLICED.with(PageFlags::ESI))
+                && request.only_if_cached(&route.policy) =>
         {
-            // Slices that are missing would be fetched.
+            // Slices and parts that are missing would be fetched.
             Looked::Answered(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
         Err(held) if held.meta.flags.any(PageFlags::OTHER_BYTES) => {
@@ -383,12 +391,12 @@ async fn ask(
     let why = plan.why;
     exchange.request.stats.forwarded(why);
     let (send, interim) = fetch::interim();
-    let fetch = fetch::fetch(&exchange.request, route, plan, send);
+    let fetch = pin!(fetch::fetch(&exchange.request, route, plan, send));
     let keep = match exchange.wait(conn.wire, conn.out, &route.policy, fetch, interim).await? {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
         FetchResult::Failed(failure) => failed(conn, exchange, route, &failure).await?,
         FetchResult::Response(reply) if matches!(reply.source, Source::Template(_)) => {
-            esi::serve(conn, exchange, route, Page::Fetched(reply)).await?
+            Box::pin(esi::serve(conn, exchange, route, Page::Fetched(reply))).await?
         }
         FetchResult::Response(reply) => {
             let done = reply::send(conn.wire, conn.out, exchange, *reply).await?;
@@ -410,14 +418,15 @@ async fn failed(
             match deliver::entry(exchange, conn.out, held, &served, &route.policy) {
                 Ok(delivered) => Ok(finish(exchange, &delivered)),
                 Err(held) if held.meta.flags.any(PageFlags::ESI) => {
-                    esi::serve(conn, exchange, route, Page::Stored(held, served)).await
+                    Box::pin(esi::serve(conn, exchange, route, Page::Stored(held, served))).await
                 }
                 Err(held) if held.meta.flags.any(PageFlags::PACKED) => {
                     let page = (&held, &served);
-                    packed::serve(conn.wire, conn.out, exchange, &route.policy, page).await
+                    Box::pin(packed::serve(conn.wire, conn.out, exchange, &route.policy, page))
+                        .await
                 }
                 Err(held) if held.meta.flags.any(PageFlags::SLICED) => {
-                    match slices::serve(conn, exchange, route, &held, &served).await? {
+                    match Box::pin(slices::serve(conn, exchange, route, &held, &served)).await? {
                         ControlFlow::Break(keep) => Ok(keep),
                         ControlFlow::Continue(()) => {
                             Ok(refuse::failure(exchange, conn.out, failure))

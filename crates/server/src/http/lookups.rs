@@ -65,6 +65,7 @@ impl Lookups {
             ) if again == Again::Validated || !request.is_for_others(&held.meta, &route.policy) => {
                 let served = match again {
                     Again::Stored => Served::stored(&held.meta, now, why),
+                    Again::Sliced => Served::sliced(&held.meta, now, why),
                     _ => Served::validated(&held.meta, now, why),
                 };
                 Step::Serve(held, served)
@@ -104,7 +105,9 @@ impl Lookups {
             Again::Changed => {}
             Again::Disk => self.no_disk = true,
             Again::Remote => self.no_fleet = true,
-            Again::Validated | Again::Stored => self.confirmed = Some((why, again)),
+            Again::Validated | Again::Stored | Again::Sliced => {
+                self.confirmed = Some((why, again));
+            }
             Again::Alone => self.alone = true,
             Again::Whole => self.whole = true,
             Again::Unsliced => self.unsliced = true,

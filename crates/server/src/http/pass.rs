@@ -1,5 +1,7 @@
 //! Requests that are passed to the origin, past the cache.
 
+use std::pin::pin;
+
 use larder_metrics::Outcome;
 use larder_proto::{
     http::BodyFraming,
@@ -59,7 +61,7 @@ pub(super) async fn serve(
         return match passed(wire, out, exchange, route, why, body).await? {
             Done::Answered { keep } => Ok(keep),
             Done::Tunnel(upgraded, delivered) => {
-                tunnel::run(exchange, received, out, upgraded, delivered).await
+                Box::pin(tunnel::run(exchange, received, out, upgraded, delivered)).await
             }
         };
     };
@@ -143,17 +145,17 @@ async fn passed(
     body: RequestBody,
 ) -> Result<Done, Ended> {
     let (send, interim) = fetch::interim();
-    let fetch = fetch::pass(&exchange.request, route, body, send);
+    let fetch = pin!(fetch::pass(&exchange.request, route, body, send));
     match exchange.wait(wire, out, &route.policy, fetch, interim).await? {
         FetchResult::Response(reply) if poses_as_tunnel(exchange, &reply) => {
             Ok(Done::Answered { keep: refuse::failure(exchange, out, &NOT_SWITCHED) })
         }
         FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
-            fetch::invalidate(&exchange.request, route, &reply).await;
+            Box::pin(fetch::invalidate(&exchange.request, route, &reply)).await;
             if matches!(reply.source, Source::Template(_)) {
                 let page = Page::Fetched(reply);
-                let keep = esi::serve_on(wire, out, exchange, route, page).await?;
+                let keep = Box::pin(esi::serve_on(wire, out, exchange, route, page)).await?;
                 return Ok(Done::Answered { keep });
             }
             reply::send(wire, out, exchange, *reply).await

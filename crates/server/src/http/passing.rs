@@ -5,7 +5,13 @@
 //! of all clients ([`crate::room`]) has plenty of room. A client that stands still and keeps the
 //! origin's connection is one of few of its address.
 
-use std::{collections::VecDeque, net::IpAddr, pin::pin, rc::Rc, time::Duration};
+use std::{
+    collections::VecDeque,
+    net::IpAddr,
+    pin::{Pin, pin},
+    rc::Rc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tokio::time::sleep;
@@ -66,7 +72,7 @@ impl<'a> Passing<'a> {
     pub(super) async fn send(
         &mut self,
         length: usize,
-        piece: impl Future<Output = Result<(), Ended>>,
+        piece: Pin<&mut impl Future<Output = Result<(), Ended>>>,
     ) -> Result<(), Ended> {
         self.holds(memory(length)).await?;
         piece.await
@@ -112,11 +118,10 @@ impl<'a> Passed<'a> {
     pub(super) async fn send(
         &mut self,
         length: usize,
-        piece: impl Future<Output = Result<(), Ended>>,
+        mut piece: Pin<&mut impl Future<Output = Result<(), Ended>>>,
     ) -> Result<(), Ended> {
         self.sending = memory(length);
         self.passing.holds(self.queued + self.sending).await?;
-        let mut piece = pin!(piece);
         tokio::select! {
             biased;
             sent = &mut piece => return sent,

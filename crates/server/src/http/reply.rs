@@ -1,6 +1,6 @@
 //! The answer that streams by: a response on its way into the store, or past it.
 
-use std::io::IoSlice;
+use std::{io::IoSlice, pin::pin};
 
 use crate::access_log::ResultCode;
 use crate::{
@@ -252,7 +252,7 @@ pub(super) async fn follow(
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                let sends = piece(wire, out, exchange, &mut pieces, &data, &held);
+                let sends = pin!(piece(wire, out, exchange, &mut pieces, &data, &held));
                 passing.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }
@@ -287,7 +287,7 @@ pub(super) async fn pour(
                 if let Some(coding) = stats.looks.take() {
                     stats.software.set(software::by_content(coding, &data));
                 }
-                let sends = piece(wire, out, exchange, &mut pieces, &data, &|| 0);
+                let sends = pin!(piece(wire, out, exchange, &mut pieces, &data, &|| 0));
                 body.send(data.len(), sends).await?;
                 at += data.len() as u64;
             }

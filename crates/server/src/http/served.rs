@@ -35,6 +35,8 @@ enum How {
     Validated(Forward),
     /// Another request brought it just now.
     Stored(Forward),
+    /// This request brought its map and a slice of it just now.
+    Sliced(Forward),
     OnError,
     /// Some slices of it are to be fetched.
     Partial,
@@ -74,9 +76,16 @@ impl Served {
         Self { how: How::Stored(why), ..Self::validated(meta, now, why) }
     }
 
-    /// Some slices of it are to be fetched.
+    /// This request brought its map and a slice of it just now; the origin was asked for this
+    /// reason.
+    pub(crate) fn sliced(meta: &Meta, now: Ms, why: Forward) -> Self {
+        Self { how: How::Sliced(why), ..Self::validated(meta, now, why) }
+    }
+
+    /// Some slices of it are to be fetched, further ones where it was brought just now.
     pub(crate) fn partial(self) -> Self {
-        Self { how: How::Partial, ..self }
+        let brought = matches!(self.how, How::Sliced(_));
+        Self { how: if brought { self.how } else { How::Partial }, ..self }
     }
 
     /// A page that is made here, which no origin is asked for.
@@ -100,7 +109,7 @@ impl Served {
             }
             How::Fresh | How::Disk | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
             How::Disk | How::Fleet | How::File(Seen::Kept) => ResultCode::TcpHit,
-            How::File(Seen::Opened) | How::Partial => ResultCode::TcpMiss,
+            How::File(Seen::Opened) | How::Partial | How::Sliced(_) => ResultCode::TcpMiss,
             How::File(Seen::Changed) => ResultCode::TcpRefreshModified,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
@@ -116,6 +125,7 @@ impl Served {
             How::Disk => "disk",
             How::Fleet => "remote",
             How::File(_) => "file",
+            How::Sliced(_) => "origin",
             How::Fresh
             | How::Stale
             | How::Validated(_)
@@ -138,6 +148,10 @@ impl Served {
                 (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(200));
                 (cache_status.stored, cache_status.collapsed) = (true, true);
             }
+            How::Sliced(why) => {
+                (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(206));
+                (cache_status.stored, cache_status.detail) = (true, Some("slices"));
+            }
             How::Partial => {
                 (cache_status.fwd, cache_status.detail) = (Some(Forward::Partial), Some("slices"));
             }
@@ -147,8 +161,9 @@ impl Served {
             }
             How::File(seen) => cache_status = file::cache_status(seen),
         }
-        let hit = self.how != How::Partial;
-        ResponseMeta { hit, found: true, age: Some(self.age), cache_status }
+        let found = !matches!(self.how, How::Sliced(_));
+        let hit = found && self.how != How::Partial;
+        ResponseMeta { hit, found, age: Some(self.age), cache_status }
     }
 }
 
@@ -171,7 +186,12 @@ pub(super) fn lines(
                 head.ready(line);
             }
         }
-        How::Disk | How::Validated(_) | How::Stored(_) | How::Partial | How::OnError => {
+        How::Disk
+        | How::Validated(_)
+        | How::Stored(_)
+        | How::Sliced(_)
+        | How::Partial
+        | How::OnError => {
             meta::meta_lines(head, http, &served.meta());
         }
         How::File(seen) => {

@@ -113,9 +113,9 @@ impl Turn<'_> {
                 let stream = Stream::new(begun.id, mail);
                 let counted = worker.pages.shared.waits();
                 let request = Box::new(exchange.request.detach());
-                let later = later(worker.clone(), stream.clone(), request, waiting);
+                let (worker, sent) = (worker.clone(), stream.clone());
                 spawn_local(async move {
-                    later.await;
+                    later(worker, sent, request, waiting).await;
                     drop((counted, of_client));
                 });
                 Taken::Waits(stream)

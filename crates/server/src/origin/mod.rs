@@ -11,7 +11,7 @@
 //! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
 //! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
 //! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
-//! the request's body on its way, [`stream`] the socket beneath hyper, [`tls`] what secures it,
+//! the request's body on its way, [`stream`] the socket beneath hyper ([`remaining`]: what is to come), [`tls`] what secures it,
 //! [`patience`] the waiting; [`accel`] sends the files that answers name.
 //!
 //! Absent: no following of redirects, no decoding of content, no caching of name lookups (the
@@ -35,6 +35,7 @@ mod outgoing;
 mod patience;
 mod pool;
 mod queue;
+mod remaining;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -156,7 +157,7 @@ impl Origin {
         let accel = self.accel.as_ref().map(|accel| (accel, Accel::wanted(&req)));
         let sent = match &self.kind {
             Kind::Http(pool) => pool.send(req, interim, total).await,
-            Kind::FastCgi(application) => application.send(req, total).await,
+            Kind::FastCgi(application) => Box::pin(application.send(req, total)).await,
             Kind::Files(files) => files.send(&req).map_err(SendError::from),
         };
         let sent = match (sent, accel) {
@@ -252,7 +253,7 @@ impl Pool<Connection> {
                 if let Err(error) = lease.renew(total).await {
                     return Err(SendError::unsent(error, again.into_body().into_request_body()));
                 }
-                exchange(&mut lease, again, &progress, total).await?
+                Box::pin(exchange(&mut lease, again, &progress, total)).await?
             }
         };
         Ok(respond(&asked, lease, response, progress, total)?)

@@ -108,7 +108,7 @@ impl<C: Pooled> Pool<C> {
         let permit = self.permit(asker, total).await?;
         let (connection, reused) = match self.take_idle() {
             Some(connection) => (connection, true),
-            None => (self.open(total).await?, false),
+            None => (Box::pin(self.open(total)).await?, false),
         };
         Ok(Lease {
             pool: self.clone(),
@@ -133,7 +133,8 @@ impl<C: Pooled> Pool<C> {
         let _place = place.ok_or(OriginError::TooManyConnections)?;
         count(&self.counters.waited);
         let limit = earlier(after(self.settings.max_wait), total);
-        match within(limit, Permit::take(share.as_ref(), &self.permits, others)).await {
+        let taken = Box::pin(Permit::take(share.as_ref(), &self.permits, others));
+        match within(limit, taken).await {
             Some(Ok(permit)) => Ok(permit),
             _ => Err(OriginError::TooManyConnections),
         }
@@ -299,7 +300,7 @@ impl<C: Pooled> Lease<C> {
     pub(super) async fn renew(&mut self, total: Option<Instant>) -> Result<(), OriginError> {
         self.connection = None;
         self.pool.forget_idle();
-        self.connection = Some(self.pool.open(total).await?);
+        self.connection = Some(Box::pin(self.pool.open(total)).await?);
         self.reused = false;
         Ok(())
     }

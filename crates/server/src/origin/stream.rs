@@ -35,7 +35,10 @@ use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{OriginCounters, OriginError, channel::Channel, counters::count, tls::Session};
+use super::{
+    OriginCounters, OriginError, channel::Channel, counters::count, remaining::Remaining,
+    tls::Session,
+};
 
 /// A socket and what is known about it.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ pub(super) struct Socket {
     /// A [`Turn`]. One thread reads and writes it; it is atomic because hyper wants connections
     /// that can be sent.
     turn: AtomicU8,
+    remaining: Remaining,
     counters: Arc<OriginCounters>,
 }
 
@@ -72,6 +76,7 @@ impl Socket {
             received: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
             turn: AtomicU8::new(Turn::Idle as u8),
+            remaining: Remaining::default(),
             counters,
         })
     }
@@ -84,6 +89,7 @@ impl Socket {
     /// A request is handed over.
     pub(super) fn ask(&self) {
         self.turn.store(self.turn().ask() as u8, Relaxed);
+        self.remaining.begin();
     }
 
     /// The answer is complete; `over`: nothing of it can follow.
@@ -226,6 +232,7 @@ impl AsyncRead for OriginStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let socket = &*self.socket;
+        let filled = buf.filled().len();
         loop {
             match socket.try_read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -234,7 +241,9 @@ impl AsyncRead for OriginStream {
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
                     socket.heard(read)?;
-                    socket.channel.acknowledge();
+                    if socket.remaining.after(&buf.filled()[filled..]) {
+                        socket.channel.acknowledge();
+                    }
                     return Poll::Ready(Ok(()));
                 }
             }

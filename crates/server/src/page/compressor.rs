@@ -404,3 +404,61 @@ impl Queue {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(number: usize) -> Wanted {
+        let page = number.to_le_bytes().as_slice().into();
+        Wanted { page, goal: Goal::Form(Encoding::Br) }
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let mut waiting = Waiting::default();
+        assert!((0..QUEUE).all(|number| waiting.missing(form(number))));
+        assert!(!waiting.missing(form(QUEUE)), "one more is dropped");
+        assert!(waiting.missing(form(0)), "more demand for one that waits is noted");
+        assert!(waiting.next().is_some_and(|(first, _)| first == form(0)));
+        assert!(waiting.missing(form(QUEUE)), "there is room again");
+        assert_eq!(waiting.forms.len(), QUEUE);
+    }
+
+    #[test]
+    fn the_hottest_is_made_first() {
+        let mut waiting = Waiting::default();
+        for (number, demand) in [(1, 2), (2, 5), (3, 1), (4, 3)] {
+            (0..demand).for_each(|_| assert!(waiting.missing(form(number))));
+        }
+        for number in [2, 4, 1, 3] {
+            assert!(waiting.next().is_some_and(|next| next == (form(number), Effort::Good)));
+        }
+        assert!(waiting.next().is_none());
+    }
+
+    #[test]
+    fn forms_in_demand_are_made_smaller_when_nothing_is_missing() {
+        let mut waiting = Waiting::default();
+        for _ in 1..REPORTS_FOR_BEST {
+            waiting.in_demand(form(1));
+        }
+        assert!(waiting.next().is_none(), "too few reports");
+        waiting.in_demand(form(1));
+        assert!(waiting.missing(form(2)));
+        assert!(waiting.next().is_some_and(|next| next == (form(2), Effort::Good)));
+        assert!(waiting.next().is_some_and(|next| next == (form(1), Effort::Best)));
+        assert!(waiting.next().is_none());
+    }
+
+    #[test]
+    fn candidates_in_little_demand_make_room() {
+        let mut waiting = Waiting::default();
+        (0..CANDIDATES).for_each(|number| waiting.in_demand(form(number)));
+        waiting.in_demand(form(0));
+        waiting.in_demand(form(CANDIDATES));
+        assert_eq!(waiting.candidates.len(), 1, "those with one report are gone");
+        waiting.in_demand(form(CANDIDATES));
+        assert_eq!(waiting.candidates.len(), 2);
+    }
+}

@@ -54,6 +54,8 @@ pub(crate) enum Again {
     Validated,
     /// The page was fetched and stored just now, whatever its age says.
     Stored,
+    /// The same, and a slice of the page, by the request that is told so.
+    Sliced,
     /// The page cannot be kept in slices.
     Unsliced,
     /// The origin sent a part of a page that is put together of parts: the whole is needed.

@@ -10,6 +10,7 @@ use larder_proto::{
     page::{
         Encoding, Meta, PageFlags, PageView, Parts, TRAILER_LEN, Trailer, Verify, encode_head, view,
     },
+    rules::compress,
 };
 use larder_store::{Entry, PutError, Store};
 
@@ -153,7 +154,7 @@ pub(crate) fn pack(
 /// Whether the body of a packed page that others wrote is within the limits.
 pub(crate) fn is_possible(page: &PageView<'_>) -> bool {
     let meta = &page.meta;
-    meta.status == 200
+    compress::is_kept_coded(meta.status)
         && forms::codings(meta.encoding).is_some()
         && page.content_len() <= LARGEST_BODY
         && !meta.flags.any(PageFlags::ESI.with(PageFlags::SLICED).with(PageFlags::HAS_LENGTH))

@@ -353,6 +353,8 @@ pub(super) fn hit(
                 kept = [piece];
                 answer = whole::Answer { pieces: &kept, hash, coding: Some(encoding) };
             }
+            // It is answered now, or with 504.
+            _ if exchange.request.only_if_cached(policy) => {}
             // A task compresses it.
             coded::Form::Missing | coded::Form::Passing => match page {
                 Page::Stored(held, _) => return Err(held),

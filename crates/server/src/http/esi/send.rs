@@ -79,7 +79,8 @@ pub(super) async fn serve(
     }
     let known = &request.head.known;
     let encoding = coded::offered(exchange, &page, policy);
-    let asked = request.is_head() || known.if_none_match().is_some() || known.range().is_some();
+    let conditional = known.if_none_match().is_some() || known.range().is_some();
+    let asked = request.is_head() || (conditional && page.status() == 200);
     let mut sending = Sending {
         wire,
         exchange,
@@ -164,7 +165,7 @@ impl Sending<'_, '_, '_> {
     ) -> Result<bool, Ended> {
         let (exchange, wire) = (self.exchange, self.wire);
         exchange.started.set(true);
-        let framing = Framing::of(exchange.request.head.version, false, 200, None);
+        let framing = Framing::of(exchange.request.head.version, false, page.status(), None);
         let coding = encoding.filter(|encoding| self.codes(*encoding));
         let delivered = self.head(out, page, framing, coding);
         let head_bytes = out.pending();
@@ -214,7 +215,7 @@ impl Sending<'_, '_, '_> {
         let content_type = page.with_head(|origin| {
             crate::http::debug::tier(&exchange.request, "parts");
             let mut head = HeadWriter(out.scratch());
-            head.stored_as(200, origin.head, |name| !esi::sent_to_one(name));
+            head.stored_as(page.status(), origin.head, |name| !esi::sent_to_one(name));
             head.ready(whole::PRIVATE);
             whole::coding_lines(&mut head, &origin, coding, varies);
             head.framing(framing, None);
@@ -223,7 +224,7 @@ impl Sending<'_, '_, '_> {
             exchange.worker.shows().then(|| content_type(origin.head)).flatten()
         });
         Delivered {
-            status: 200,
+            status: page.status(),
             bytes: 0,
             body_bytes: 0,
             keep,

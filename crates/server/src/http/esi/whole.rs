@@ -49,6 +49,14 @@ pub(super) struct Origin<'p> {
 }
 
 impl Page {
+    /// The status of the page.
+    pub(super) fn status(&self) -> u16 {
+        match self {
+            Self::Stored(held, _) => held.meta.status,
+            Self::Fetched(reply) => reply.answer.status,
+        }
+    }
+
     /// Calls `f` with the head.
     pub(super) fn with_head<T>(&self, f: impl FnOnce(Origin<'_>) -> T) -> T {
         match self {
@@ -74,7 +82,7 @@ impl Page {
                     told.cache_status.fwd = Some(Forward::Partial);
                     told.cache_status.detail = Some("esi");
                 }
-                let result = if hit { served.result(200) } else { ResultCode::TcpMiss };
+                let result = if hit { served.result(self.status()) } else { ResultCode::TcpMiss };
                 (told, result, Hierarchy::None)
             }
             Self::Fetched(reply) => {
@@ -115,14 +123,15 @@ pub(super) fn compose(
     let pieces = answer.pieces;
     let total = pieces.iter().map(Piece::len).sum();
     let tag = answer.tag();
-    let part = part(exchange, total, tag.as_bytes());
+    let part = part(exchange, page.status(), total, tag.as_bytes());
     let varies = coded::applies(page, policy);
     let before = out.pending();
     let keep = exchange.keep();
     let (told, result, hierarchy) = page.told(hit);
     let (status, body) = page.with_head(|origin| {
         let mut head = HeadWriter(out.scratch());
-        let sent = head_of(&mut head, &origin, &part, total, tag.as_bytes(), budget.private.get());
+        let (shown, private) = ((page.status(), total), budget.private.get());
+        let sent = head_of(&mut head, &origin, &part, shown, tag.as_bytes(), private);
         for value in budget.vary.borrow().iter() {
             head.line("Vary", value);
         }
@@ -172,23 +181,24 @@ pub(super) fn coding_lines(
     }
 }
 
-/// Writes the head as far as it depends on the page; returns the status, and the bytes that follow.
+/// Writes the head as far as it depends on the page, which has this status and so many bytes;
+/// returns the status of the answer, and the bytes that follow.
 fn head_of(
     head: &mut HeadWriter<'_>,
     origin: &Origin<'_>,
     part: &Part,
-    total: u64,
+    (status, total): (u16, u64),
     tag: &[u8],
     private: bool,
 ) -> (u16, Option<ByteRange>) {
     let whole = ByteRange { first: 0, last: total.saturating_sub(1) };
     let (status, body) = match part {
-        Part::Whole => (200, (total > 0).then_some(whole)),
+        Part::Whole => (status, (total > 0).then_some(whole)),
         Part::One(range) => (206, Some(*range)),
         Part::Unsatisfiable => (416, None),
         Part::NotModified => (304, None),
     };
-    let describes = matches!(status, 200 | 206);
+    let describes = matches!(part, Part::Whole | Part::One(_));
     head.stored_as(status, origin.head, |name| {
         let sent = if private { esi::sent_to_one(name) } else { esi::sent(name) };
         !sent || (!describes && !strip::sent_with_304(name))
@@ -214,9 +224,12 @@ fn head_of(
     (status, body)
 }
 
-/// Conditions and ranges are those of the answer, by its own tag. Nothing is known of when it
-/// changed, so a date does not count.
-fn part(exchange: &Exchange<'_, '_>, total: u64, tag: &[u8]) -> Part {
+/// Conditions and ranges are those of the answer, by its own tag, if its status is 200 (RFC 9110
+/// sections 13.2.1 and 14.2). Nothing is known of when it changed, so a date does not count.
+fn part(exchange: &Exchange<'_, '_>, status: u16, total: u64, tag: &[u8]) -> Part {
+    if status != 200 {
+        return Part::Whole;
+    }
     let request = &exchange.request;
     let (known, view) = (&request.head.known, request.view());
     let meta = Meta { status: 200, ..Meta::default() };

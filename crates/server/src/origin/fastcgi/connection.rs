@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    io,
+    io, mem,
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
@@ -45,6 +45,8 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     /// Bytes received and not yet decoded.
     pub(super) input: BytesMut,
+    /// Bytes of an answer were read, and more of it follows if another read is begun.
+    unacknowledged: bool,
     /// Requests begun on it.
     requests: u32,
     application: Option<Arc<FastCgiSettings>>,
@@ -70,6 +72,7 @@ impl Pooled for Connection {
             channel,
             peer,
             input: BytesMut::new(),
+            unacknowledged: false,
             requests: 0,
             released: application.as_ref().map_or(0, |application| application.release.times()),
             application,
@@ -121,6 +124,7 @@ impl Connection {
     pub(super) fn next_id(&mut self) -> u16 {
         let id = 1 + self.requests % IDS;
         self.requests += 1;
+        self.unacknowledged = false;
         id as u16
     }
 
@@ -142,10 +146,13 @@ impl Connection {
             self.input.reserve(READ_BYTES);
             match self.channel.try_read_buf(&mut self.input) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if mem::take(&mut self.unacknowledged) {
+                        self.channel.acknowledge();
+                    }
                     ready!(self.channel.poll_read_ready(cx))?;
                 }
                 read => {
-                    self.channel.acknowledge();
+                    self.unacknowledged = true;
                     return Poll::Ready(read);
                 }
             }
