@@ -41,8 +41,8 @@ fn generated() -> String {
         out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses
     );
     declare!(
-        out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Protocol, Origin,
-        Objects,
+        out: Connections, Timeouts, Latencies, Certificate, Compression, App, Site, Protocol,
+        Origin, Objects,
         Queue, Queues, Remote, RemoteServer, RemotePages, Family, FamilyPeer, FamilyAsked
     );
     declare!(
