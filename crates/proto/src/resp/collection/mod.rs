@@ -24,7 +24,7 @@ mod node;
 mod score;
 mod times;
 
-pub use head::{HASH_EXPIRING, HASH_FADING, Head, KeyTimes, Kind, Root, key_times};
+pub use head::{HASH_EXPIRING, HASH_FADING, Head, KeyTimes, Kind, Root, facts_apart, key_times};
 pub use items::{Fill, Item, Items, Shape, divide, find, push_field, push_item, push_valued};
 pub use node::{Node, Place, push_child};
 pub use score::{Score, compare, parse_bound, parse_score, rank_above, rank_key, separator};

@@ -75,16 +75,51 @@ impl<'a> Node<'a> {
     }
 }
 
+#[inline]
 fn child(node: &[u8], start: usize, before: u64) -> Result<Place<'_>, Damaged> {
-    let (count, at) = number(node, start)?;
-    let (part, at) = number(node, at)?;
-    let (len, at) = number(node, at)?;
+    let (count, part, len, at) = match numbers(node, start) {
+        Some(numbers) => numbers,
+        None => {
+            let (count, at) = number(node, start)?;
+            let (part, at) = number(node, at)?;
+            let (len, at) = number(node, at)?;
+            (count, part, len, at)
+        }
+    };
     let (separator, end) = slice(node, at, len)?;
 
     if count == 0 || count >> 48 != 0 {
         return Err(Damaged);
     }
     Ok(Place { count, part, separator, start, end, before })
+}
+
+/// The three numbers in front of a separator, and where they end, if they are in eight bytes and
+/// none has more than four: a search reads dozens of them, and a loop over each takes twice as long.
+#[inline]
+fn numbers(node: &[u8], start: usize) -> Option<(u64, u64, u64, usize)> {
+    let word = u64::from_le_bytes(*node.get(start..)?.first_chunk()?);
+    // The last byte of a number has no top bit.
+    let first = !word & 0x8080_8080_8080_8080;
+    let second = first & first.wrapping_sub(1);
+    let third = second & second.wrapping_sub(1);
+    if third == 0 {
+        return None;
+    }
+    let [first, second, third] = [first, second, third].map(|ends| ends.trailing_zeros() + 1);
+    let (part, len) = (second - first, third - second);
+    if first > 32 || part > 32 || len > 32 {
+        return None;
+    }
+    let at = start + third as usize / 8;
+    Some((joined(word, first), joined(word >> first, part), joined(word >> second, len), at))
+}
+
+/// The number in the lowest bits of a word, 32 of them at most: seven of each byte.
+#[inline]
+fn joined(word: u64, bits: u32) -> u64 {
+    let word = word & (u64::MAX >> (64 - bits));
+    word & 0x7f | word >> 1 & 0x3f80 | word >> 2 & 0x1f_c000 | word >> 3 & 0x0fe0_0000
 }
 
 /// Appends a child to a node.
