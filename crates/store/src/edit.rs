@@ -10,7 +10,7 @@
 //! | `read_part`, `rewrite_part` | under the lock of the part's stripe |
 //! | evictors, compaction | copy it under that lock; before, they read header and key alone |
 //! | walks, sweeps, searches for owners | read headers and keys alone |
-//! | `give`, `snapshot` | hold all stripes; afterwards the index of the giver is empty, so that it finds no part to change |
+//! | `give`, `snapshot` | hold all stripes; the giver finds no part to change afterwards |
 //!
 //! Readers of several parts see them at different times. Callers that need all of one moment keep
 //! writers out, or look afterwards whether there was one. A writer of several holds
@@ -35,7 +35,7 @@ const ROOMY: u32 = 1;
 /// Most bytes of a part that can change where it lies: its record is a brief one, so that it is
 /// copied under a lock. (8, 4 and 4 bytes of header.)
 pub const MOST_ROOM: usize = BRIEF - 16 - KEY - LENGTH;
-/// What a part is filled up with.
+/// Fills the room behind the bytes of a part.
 static FILLING: [u8; MOST_ROOM] = [0; MOST_ROOM];
 
 /// A part that was found.

@@ -69,7 +69,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let size = prop_oneof![8 => 0usize..600, 2 => 3900usize..4200, 1 => 30_000usize..40_000];
     let step = prop_oneof![
-        4 => (0u64..20, size.clone(), 0usize..5000).prop_map(|(n, len, room)| Step::Put(n, len, room)),
+        4 => (0u64..20, size.clone(), 0usize..5000).prop_map(|(n, l, room)| Step::Put(n, l, room)),
         8 => (0u64..20, size).prop_map(|(n, len)| Step::Rewrite(n, len)),
         1 => (0u64..20).prop_map(Step::Delete),
         2 => (1u32..400).prop_map(Step::Fill),
@@ -94,12 +94,16 @@ proptest! {
                 Step::Put(n, len, room) => {
                     let value = vec![serial; len];
                     let got = store.put_part(&owner, n, &value, room, NOW).unwrap();
-                    prop_assert!(if len > MOST_ROOM { got == 0 } else { got >= len.max(room.min(MOST_ROOM)) });
+                    let least = len.max(room.min(MOST_ROOM));
+                    let is_right = if len > MOST_ROOM { got == 0 } else { got >= least };
+                    prop_assert!(is_right, "{} bytes, room {}: {}", len, room, got);
                     model.insert(n, (value, got));
                 }
                 Step::Rewrite(n, len) => {
                     let value = vec![serial; len];
-                    let fits = model.get(&n).is_some_and(|(old, room)| *room >= len && old.len() <= MOST_ROOM);
+                    let fits = model
+                        .get(&n)
+                        .is_some_and(|(old, room)| *room >= len && old.len() <= MOST_ROOM);
                     prop_assert_eq!(store.rewrite_part(&owner, n, &value, NOW), fits);
                     if fits {
                         model.get_mut(&n).unwrap().0 = value;

@@ -107,8 +107,8 @@ fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
 
 /// Longest bytes that [`find`] searches with all that a processor compares at once.
 const SHORT: usize = 0x7f;
-/// Lengths of runs that it searches so: in a shorter one the preparation takes longer than a look at
-/// all items, and in a longer one the items are large, and few.
+/// Lengths of runs that it searches so: in a shorter one the preparation takes longer than a look
+/// at all items, and in a longer one the items are large, and few.
 const SEARCHED: std::ops::RangeInclusive<usize> = 2500..=32 * 1024;
 /// Places in the middle of items that look like the item sought, after which all items are
 /// compared: members can be chosen to look so.

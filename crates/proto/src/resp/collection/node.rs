@@ -115,7 +115,8 @@ fn child_numbers(node: &[u8], start: usize) -> Result<(u64, u64, u64, usize), Da
 }
 
 /// The three numbers in front of a separator, and where they end, if they are in eight bytes and
-/// none has more than four: a search reads dozens of them, and a loop over each takes twice as long.
+/// none has more than four: a search reads dozens of them, and a loop over each takes twice as
+/// long.
 #[inline(always)]
 fn numbers(node: &[u8], start: usize) -> Option<(u64, u64, u64, usize)> {
     let word = u64::from_le_bytes(*node.get(start..)?.first_chunk()?);

@@ -5,8 +5,8 @@
 //! change. Dispatch holds the stripe of the key, for reads too, but for those of hashes.
 //!
 //! A changed run or node is rewritten where it lies if it has room there, else it becomes a new
-//! part, and the old one is deleted (`pages.rs`). A part that is missing was evicted: the collection
-//! counts as evicted as a whole.
+//! part, and the old one is deleted (`pages.rs`). A part that is missing was evicted: the
+//! collection counts as evicted as a whole.
 //!
 //! | file | contents |
 //! |---|---|
