@@ -3,7 +3,7 @@
 #![no_main]
 
 use larder_proto::resp::collection::{
-    Fill, Head, Items, Node, Shape, Times, divide, key_times, parse_score,
+    Fill, Head, Items, Node, Shape, Times, divide, facts_apart, key_times, parse_score,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -32,7 +32,11 @@ fuzz_target!(|input: &[u8]| {
     let (mut sealed, times) = (input.to_vec(), Times { soonest: 3, last: 5 });
     times.seal(&mut sealed);
     assert_eq!(Times::read(&sealed), times);
+    if facts_apart(input).is_some() {
+        assert!(Head::read(input).is_err());
+    }
     if let Ok(head) = Head::read(input) {
+        assert_eq!(facts_apart(&head.apart()), Some(head.id).filter(|id| *id != 0));
         assert_eq!(Head::read(&head.write()), Ok(head));
     }
     assert!(parse_score(input).is_none_or(|score| !score.is_nan()));

@@ -22,6 +22,7 @@ pub mod answer;
 pub mod apps;
 pub mod client;
 pub mod databases;
+pub mod editor;
 pub mod failing_server;
 pub mod fastcgi;
 pub mod fault_origin;

@@ -90,6 +90,21 @@ pub(crate) fn locked<'a>(segments: &'a Segments, _locked: &'a Locked<'_>, loc: L
     unsafe { Record::at(segments, loc) }
 }
 
+/// Puts these bytes in place of the first ones of the value of a part with room (`edit.rs`), which
+/// has as many.
+pub(crate) fn rewrite(_locked: &Locked<'_>, record: &Record<'_>, parts: &[&[u8]]) {
+    let (segments, mut at) = (record.segments(), record.value_at());
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    assert!(len <= record.total() as usize, "it has room");
+    for part in parts {
+        // SAFETY: inside the value of the record, whose bytes are read and written under the lock
+        // of its stripe alone, which this thread has: no reference to them is left, since those
+        // that are made under the lock end with it.
+        unsafe { segments.map.write(at, part) };
+        at += part.len();
+    }
+}
+
 /// Permission to walk a segment: for `'a` it is not reused, and no writer is left in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Hold<'a>(PhantomData<&'a ()>);

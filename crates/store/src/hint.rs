@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::hash::Hash;
 use crate::held::Held;
 use crate::store::Store;
-use crate::types::{MAX_KEY, Ms, NAMESPACES, Namespace};
+use crate::types::{MAX_KEY, Ms, Namespace};
 
 /// Position of a key, from [`Store::prefetch`]. Valid for that key and namespace only; with others
 /// nothing is found.
@@ -94,7 +94,7 @@ impl Store {
     /// A hint without a prefetch.
     #[inline]
     pub fn hint(&self, ns: Namespace, key: &[u8]) -> Hint {
-        let valid = usize::from(ns.0) < NAMESPACES && key.len() <= MAX_KEY;
+        let valid = self.takes(ns) && key.len() <= MAX_KEY;
         Hint { hash: valid.then(|| self.hasher.key(ns, key)), slot: 0 }
     }
 }

@@ -128,7 +128,8 @@ impl<'a> Record<'a> {
     #[inline]
     fn bytes(&self, offset: usize, len: usize) -> &'a [u8] {
         // SAFETY: inside the record, whose plain bytes nobody writes while it is in place
-        // (`Record::at`); the two words that change are never read this way.
+        // (`Record::at`); the two words that change are never read this way, and the value of a
+        // part with room only under the lock under which it changes (`edit.rs`).
         unsafe { self.segments.map.bytes(self.segments.at(self.loc) + offset, len) }
     }
 
@@ -273,6 +274,12 @@ impl<'a> Record<'a> {
     #[inline(always)]
     pub(crate) fn local(&self) -> &'a [u8] {
         self.bytes(self.key_at() + self.key_len(), self.local_len())
+    }
+
+    /// Offset of the value's first byte in the mapping.
+    #[inline]
+    pub(crate) fn value_at(&self) -> usize {
+        self.segments.at(self.loc) + self.key_at() + self.key_len()
     }
 
     /// The local bytes before the middle.

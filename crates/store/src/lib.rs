@@ -13,7 +13,7 @@
 //! | `queues.rs`, `evict.rs`, `ghost.rs` | which segment is evicted next, and which entries stay |
 //! | `shares.rs` | floors and ceilings for groups of namespaces |
 //! | `reclaim.rs` | memory without eviction |
-//! | `parts.rs` | entries that belong to another entry |
+//! | `parts.rs`, `edit.rs` | entries that belong to another entry; their changes in place |
 //! | `loan.rs` | memory lent to callers that keep as many bytes elsewhere |
 //! | `large.rs` | large blocks of the program's heap, which grow without a copy |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
@@ -35,7 +35,7 @@
 //!   word when a read changes its frequency (three times at most) or its last access (once a
 //!   second).
 //! - A pinned byte never moves or changes. An evictor never waits for a reader: it sets the segment
-//!   aside.
+//!   aside. (Bytes of parts with room change, and are never pinned for a reader: `edit.rs`.)
 //! - No lock is held while a caller's code runs, and nothing evicts while it holds one.
 //! - With `Options::shares`: evictions for others never take a group below its floor; after a write
 //!   a group is at most its ceiling and [`Store::share_slack`]. With `Options::evict` false no live
@@ -56,6 +56,8 @@
 
 #[cfg(not(loom))]
 mod brief;
+#[cfg(not(loom))]
+mod edit;
 #[cfg(not(loom))]
 mod entry;
 #[cfg(not(loom))]
@@ -127,6 +129,8 @@ pub mod progress;
 mod sync;
 mod types;
 
+#[cfg(not(loom))]
+pub use edit::{MOST_ROOM, Part, Together};
 #[cfg(not(loom))]
 pub use entry::Entry;
 #[cfg(not(loom))]

@@ -14,11 +14,15 @@ use crate::store::Store;
 use crate::types::{Cursor, Keep, Ms, Namespace};
 
 /// Length of a part's key: hash of the owner's key, the owner's version, number.
-const KEY: usize = 24;
+pub(crate) const KEY: usize = 24;
 /// Parts that have been stored for less than this (ms) may have an owner that is not stored yet.
 const YOUNG: Ms = 3000;
 /// An owner counts as used if it was written this part (1/n) of the segments later than its part.
 const LATER: u64 = 8;
+
+/// An owner counts as used for so long (ms) after it was read or written, however often that was:
+/// an eviction that moves it forgets how often, and goes on with its parts.
+const LATELY: Ms = 2000;
 
 /// Names the owner of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +33,7 @@ pub struct Owner {
 
 impl Owner {
     /// The key of its part with this number.
-    pub fn part(&self, number: u64) -> [u8; KEY] {
+    pub(crate) fn part(&self, number: u64) -> [u8; KEY] {
         let mut key = [0; KEY];
         key[..8].copy_from_slice(&self.hash.to_le_bytes());
         key[8..16].copy_from_slice(&self.version.to_le_bytes());
@@ -100,7 +104,7 @@ impl Store {
             Kind::Main => owner.serial() + segments / 2 > self.segments.next_serial(),
             _ => owner.serial() > record.serial() + segments / LATER,
         };
-        let written = written && pressure == 0;
-        Some(written || owner.word().frequency() > pressure)
+        let used = owner.word().last_access(owner.base()) + LATELY > now;
+        Some((written || used) && pressure == 0 || owner.word().frequency() > pressure)
     }
 }

@@ -66,7 +66,8 @@ pub struct Store {
     /// Their number.
     pub(crate) withheld_segments: AtomicUsize,
     pub(crate) receiver: Receiver,
-    /// Held for reading while a segment is in no list that says whose it is.
+    /// Held for reading while a segment is in no list that says whose it is, and while parts change
+    /// together.
     pub(crate) leaving: RwLock<()>,
     pub(crate) succession: Succession,
     bookkeeping: usize,
@@ -283,11 +284,19 @@ impl Store {
     }
 
     /// The hash of a key, if the key may be stored.
+    #[inline]
     pub(crate) fn hash(&self, ns: Namespace, key: &[u8]) -> Result<Hash, PutError> {
-        if usize::from(ns.0) >= NAMESPACES || key.len() > MAX_KEY {
+        if !self.takes(ns) || key.len() > MAX_KEY {
             return Err(PutError::TooLarge);
         }
         Ok(self.hasher.key(ns, key))
+    }
+
+    /// May entries of this namespace be lent? Those of parts may not: they change where they lie
+    /// (`edit.rs`).
+    #[inline]
+    pub(crate) fn takes(&self, ns: Namespace) -> bool {
+        usize::from(ns.0) < NAMESPACES && self.options.parts != Some(ns)
     }
 
     /// The record that a slot under this thread's lock points to.

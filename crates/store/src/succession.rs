@@ -35,7 +35,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The layout of records, index and image. A change of any of them is a new number: memory of
 /// another is not taken over.
-const LAYOUT: u64 =
+const LAYOUT: u64 = FIRST_LAYOUT + (1 << 32);
+/// The layout without parts that have room (`edit.rs`), which is understood, too.
+const FIRST_LAYOUT: u64 =
     1 << 32 | (OFFSET_BITS as u64) << 16 | (LOC_BITS as u64) << 8 | NAMESPACES as u64;
 /// Tries before a busy store is reported.
 const TRIES: usize = 64;
@@ -321,7 +323,7 @@ impl Store {
         const BROKEN: OpenError = OpenError::Succession("the description of the memory is damaged");
         let mut from = Saved(image);
         let mut take = || from.take().ok_or(BROKEN);
-        if take()? != LAYOUT {
+        if !matches!(take()?, LAYOUT | FIRST_LAYOUT) {
             return Err(OpenError::Succession("the memory has another layout"));
         }
         let (budget, threads, seed, evict, parts) = (take()?, take()?, take()?, take()?, take()?);

@@ -357,7 +357,18 @@ impl Store {
         now: Ms,
         f: impl Fn(&Record<'_>) -> bool,
     ) -> bool {
-        let Ok(hash) = self.hash(ns, key) else { return false };
+        self.hash(ns, key).is_ok_and(|hash| self.remove_hashed(hash, ns, key, now, f))
+    }
+
+    /// [`Store::remove_if`] of a hashed key.
+    pub(crate) fn remove_hashed(
+        &self,
+        hash: Hash,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+        f: impl Fn(&Record<'_>) -> bool,
+    ) -> bool {
         let mut locked = self.index.lock(&self.segments, hash);
         let Some(place) = self.find_locked(&locked, ns, key) else { return false };
         let loc = locked.loc(place);

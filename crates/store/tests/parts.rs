@@ -20,8 +20,7 @@ fn store(budget: usize) -> Store {
 fn tree(store: &Store, key: &[u8], parts: u64, now: u64) -> Owner {
     let owner = store.owner(OWNERS, key, VERSION).unwrap();
     for number in 0..parts {
-        let put = Put { value: &[&[b'p'; 1000]], ..Put::default() };
-        store.set(PARTS, &owner.part(number), put, now).unwrap();
+        store.put_part(&owner, number, &[b'p'; 1000], 1000, now).unwrap();
     }
     let put = Put { value: &[b"head"], version: Some(VERSION), ..Put::default() };
     store.set(OWNERS, key, put, now).unwrap();
@@ -82,7 +81,8 @@ fn parts_stay_as_long_as_their_owner_is_used() {
         }
     }
     let left = |owner: Owner| {
-        (0..1000).filter(|n| store.peek(PARTS, &owner.part(*n), LATER).is_some()).count()
+        let there = |n: &u64| store.read_part(&owner, *n, &mut Vec::new(), LATER).is_some();
+        (0..1000).filter(there).count()
     };
     assert!(store.stats(OWNERS).evictions > 10_000);
     assert_eq!(left(used), 1000);

@@ -11,4 +11,5 @@ mod disk_troubles;
 mod queue_upgrade;
 mod snapshot;
 mod upgrade;
+mod upgrade_collections;
 mod upgrade_disk;

@@ -5,6 +5,7 @@ mod acl;
 mod answers;
 mod blocking;
 mod clients;
+mod collection_edits;
 mod collection_steps;
 mod collections;
 mod compat;

@@ -26,7 +26,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -50,7 +50,23 @@ const PATIENCE: Ms = 250;
 /// A lock on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
-struct Stripe(Mutex<State>);
+struct Stripe(Mutex<State>, Commits);
+
+/// Number of commits of collections begun and ended with a stripe: odd while one is under way. A
+/// reader that does not hold the stripe has seen all parts of a collection at one moment if the
+/// number was even before, and is the same afterwards. It changes while the stripe is held.
+#[derive(Default)]
+struct Commits(AtomicU64);
+
+/// A commit under way.
+pub(crate) struct Commit<'a>(&'a AtomicU64);
+
+impl Drop for Commit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
 
 /// State of a stripe.
 #[derive(Default)]
@@ -331,6 +347,24 @@ impl Locks {
         guards.iter_mut().for_each(|guard| guard.kept = true);
         held.set.0.iter_mut().zip(&missing.0).for_each(|(word, added)| *word |= added);
         Ok(Some(KeptStripes { shared: shared.clone(), set: missing, busy: false }))
+    }
+
+    /// Begins a commit of a collection, of which the caller holds the stripe.
+    #[inline]
+    pub(crate) fn commit(&self, key: &[u8]) -> Commit<'_> {
+        let commits = &self.stripes[stripe(key)].1.0;
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // Before the changes. (These are made, and read, under locks of the store.)
+        fence(Ordering::SeqCst);
+        Commit(commits)
+    }
+
+    /// The number of commits with the stripe of a key; None: one is under way.
+    #[inline]
+    pub(crate) fn commits(&self, key: &[u8]) -> Option<u64> {
+        fence(Ordering::SeqCst);
+        let commits = self.stripes[stripe(key)].1.0.load(Ordering::Acquire);
+        commits.is_multiple_of(2).then_some(commits)
     }
 
     /// Locks for a moment without a write of this key in progress.

@@ -8,6 +8,10 @@ const FORM: u8 = 0xc1;
 const STREAM: u8 = 0xc2;
 /// The same of a hash that is a tree: with times in front.
 const HASH: u8 = 0xc3;
+/// The first byte of a head whose facts lie in a part of their own.
+const APART: u8 = 0xc4;
+/// The same of a hash: with times in front.
+const HASH_APART: u8 = 0xc5;
 /// Where the times of a hash stand: behind form and level.
 const TIMES: usize = 2;
 
@@ -79,10 +83,22 @@ pub struct KeyTimes {
 pub fn key_times(bytes: &[u8]) -> Option<KeyTimes> {
     let word =
         |at: usize| bytes.get(at..)?.first_chunk().map(|raw: &[u8; 8]| u64::from_le_bytes(*raw));
-    if bytes.first() != Some(&HASH) {
+    if !matches!(bytes.first(), Some(&(HASH | HASH_APART))) {
         return None;
     }
     Some(KeyTimes { key: word(TIMES)?, soonest: word(TIMES + 8)? })
+}
+
+/// The number that names the parts of a collection whose facts lie in a part of their own: the
+/// bytes of [`Head::write`]. None: they lie in these bytes, or this is no head.
+pub fn facts_apart(bytes: &[u8]) -> Option<u64> {
+    let at = match bytes.first()? {
+        &APART => TIMES,
+        &HASH_APART => TIMES + 16,
+        _ => return None,
+    };
+    let id = bytes.get(at..)?.first_chunk().map(|raw: &[u8; 8]| u64::from_le_bytes(*raw))?;
+    (id != 0 && bytes.len() == at + 8).then_some(id)
 }
 
 /// The root of a tree: a run of items (level 0) or a node whose children are `level - 1`.
@@ -221,6 +237,23 @@ impl Head {
             out.extend_from_slice(&members.bytes);
         }
         out.extend_from_slice(&self.extra);
+        out
+    }
+
+    /// The bytes that stand for it under its key, if its own lie in a part ([`facts_apart`]). They
+    /// change with the times of a hash alone.
+    pub fn apart(&self) -> Vec<u8> {
+        // As in the other forms a level that is not 0 stands second: it has parts.
+        let mut out = Vec::with_capacity(TIMES + 16 + 8);
+        match self.times {
+            None => out.extend_from_slice(&[APART, 1]),
+            Some(times) => {
+                out.extend_from_slice(&[HASH_APART, 1]);
+                out.extend_from_slice(&times.key.to_le_bytes());
+                out.extend_from_slice(&times.soonest.to_le_bytes());
+            }
+        }
+        out.extend_from_slice(&self.id.to_le_bytes());
         out
     }
 

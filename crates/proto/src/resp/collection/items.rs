@@ -107,8 +107,9 @@ fn item(shape: Shape, run: &[u8], start: usize) -> Result<Item<'_>, Damaged> {
 
 /// Longest bytes that [`find`] searches with all that a processor compares at once.
 const SHORT: usize = 0x7f;
-/// Longest run that it searches so: in a longer one the items are large, and few.
-const SEARCHED: usize = 32 * 1024;
+/// Lengths of runs that it searches so: in a shorter one the preparation takes longer than a look
+/// at all items, and in a longer one the items are large, and few.
+const SEARCHED: std::ops::RangeInclusive<usize> = 2500..=32 * 1024;
 /// Places in the middle of items that look like the item sought, after which all items are
 /// compared: members can be chosen to look so.
 const FALSE_PLACES: usize = 8;
@@ -119,7 +120,7 @@ const FALSE_PLACES: usize = 8;
 /// The run is damaged before it.
 pub fn find<'a>(shape: Shape, run: &'a [u8], bytes: &[u8]) -> Result<Option<Item<'a>>, Damaged> {
     let mut at = 0;
-    if bytes.len() <= SHORT && run.len() <= SEARCHED {
+    if bytes.len() <= SHORT && SEARCHED.contains(&run.len()) {
         let mut sought = [0; SHORT + 1];
         sought[0] = bytes.len() as u8;
         sought[1..=bytes.len()].copy_from_slice(bytes);
@@ -137,11 +138,47 @@ pub fn find<'a>(shape: Shape, run: &'a [u8], bytes: &[u8]) -> Result<Option<Item
             from = place + 1;
         }
     }
-    for item in (Items { shape, run, at }) {
-        let item = item?;
-        if item.bytes == bytes {
-            return Ok(Some(item));
+    match shape {
+        Shape::Bare => compare_all(Shape::Bare, run, at, bytes),
+        Shape::Scored => compare_all(Shape::Scored, run, at, bytes),
+        Shape::Valued => compare_all(Shape::Valued, run, at, bytes),
+        Shape::Field => compare_all(Shape::Field, run, at, bytes),
+    }
+}
+
+/// [`find`] from a place on. The shape is known where it is called, so that the loop is short.
+#[inline(always)]
+fn compare_all<'a>(
+    shape: Shape,
+    run: &'a [u8],
+    mut at: usize,
+    bytes: &[u8],
+) -> Result<Option<Item<'a>>, Damaged> {
+    let first: Option<[u8; 8]> = bytes.first_chunk().copied();
+    while at < run.len() {
+        let (len, start) = number(run, at)?;
+        let (own, mut end) = slice(run, start, len)?;
+        // The first bytes tell nearly always.
+        let may_be = own.len() == bytes.len() && own.first_chunk().copied() == first;
+        if may_be && own == bytes {
+            return item(shape, run, at).map(Some);
         }
+        match shape {
+            Shape::Bare => {}
+            Shape::Scored => end = slice(run, end, SCORE as u64)?.1,
+            Shape::Valued => {
+                let (len, start) = number(run, end)?;
+                end = slice(run, start, len)?.1;
+            }
+            Shape::Field => {
+                let (word, start) = number(run, end)?;
+                end = slice(run, start, word >> 1)?.1;
+                if word & 1 == 1 {
+                    end = slice(run, end, EXPIRY)?.1;
+                }
+            }
+        }
+        at = end;
     }
     Ok(None)
 }

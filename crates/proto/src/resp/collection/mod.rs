@@ -24,7 +24,7 @@ mod node;
 mod score;
 mod times;
 
-pub use head::{HASH_EXPIRING, HASH_FADING, Head, KeyTimes, Kind, Root, key_times};
+pub use head::{HASH_EXPIRING, HASH_FADING, Head, KeyTimes, Kind, Root, facts_apart, key_times};
 pub use items::{Fill, Item, Items, Shape, divide, find, push_field, push_item, push_valued};
 pub use node::{Node, Place, push_child};
 pub use score::{Score, compare, parse_bound, parse_score, rank_above, rank_key, separator};
@@ -44,8 +44,14 @@ pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// The number at `at`, and where it ends.
-#[inline]
+#[inline(always)]
 pub(super) fn number(bytes: &[u8], at: usize) -> Result<(u64, usize), Damaged> {
+    let first = *bytes.get(at).ok_or(Damaged)?;
+    if first < 0x80 { Ok((first.into(), at + 1)) } else { long_number(bytes, at) }
+}
+
+/// A number of more than one byte.
+fn long_number(bytes: &[u8], at: usize) -> Result<(u64, usize), Damaged> {
     let mut number = 0u64;
     for place in 0..10 {
         let byte = *bytes.get(at + place).ok_or(Damaged)?;
@@ -58,7 +64,7 @@ pub(super) fn number(bytes: &[u8], at: usize) -> Result<(u64, usize), Damaged> {
 }
 
 /// The `len` bytes at `at`, and where they end.
-#[inline]
+#[inline(always)]
 pub(super) fn slice(bytes: &[u8], at: usize, len: u64) -> Result<(&[u8], usize), Damaged> {
     let end = usize::try_from(len).ok().and_then(|len| at.checked_add(len)).ok_or(Damaged)?;
     Ok((bytes.get(at..end).ok_or(Damaged)?, end))

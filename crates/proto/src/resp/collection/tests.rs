@@ -98,6 +98,23 @@ proptest! {
         }
     }
 
+    #[test]
+    fn a_head_without_facts_names_its_parts(
+        id in 1u64..,
+        times in prop::option::of((any::<u64>(), any::<u64>())),
+        bytes in prop::collection::vec(any::<u8>(), 0..30),
+    ) {
+        let times = times.map(|(key, soonest)| KeyTimes { key, soonest });
+        let apart = Head { id, times, ..Head::default() }.apart();
+        prop_assert_eq!(facts_apart(&apart), Some(id));
+        prop_assert_eq!(key_times(&apart), times);
+        prop_assert_eq!(Head::read(&apart), Err(Damaged));
+        for cut in 0..apart.len() {
+            prop_assert_eq!(facts_apart(&apart[..cut]), None);
+        }
+        let _ = facts_apart(&bytes);
+    }
+
     /// Few different bytes, so that the middle of an item often looks like another.
     #[test]
     fn an_item_is_found_where_it_is(
@@ -137,6 +154,32 @@ proptest! {
         if let Ok(head) = Head::read(&bytes) {
             prop_assert_eq!(Head::read(&head.write()), Ok(head.clone()));
         }
+    }
+
+    /// Numbers of all lengths: some are read by a shorter way.
+    #[test]
+    fn a_child_is_read_as_it_was_written(
+        children in prop::collection::vec(
+            (0u32..47, 0u32..64, any::<u64>(), prop::collection::vec(any::<u8>(), 0..300)),
+            1..20,
+        ),
+    ) {
+        let mut node = Vec::new();
+        let number = |random: u64, bits: u32| (random & ((1 << bits) - 1)).max(1);
+        for (count, part, random, separator) in &children {
+            push_child(&mut node, number(*random, *count), number(*random, *part), separator);
+        }
+        let read: Result<Vec<_>, _> = Node(&node).children().collect();
+        let read = read.unwrap();
+        prop_assert_eq!(read.len(), children.len());
+        let mut start = 0;
+        for (found, (count, part, random, separator)) in read.iter().zip(&children) {
+            prop_assert_eq!(found.count, number(*random, *count));
+            prop_assert_eq!(found.part, number(*random, *part));
+            prop_assert_eq!((found.separator, found.start), (&separator[..], start));
+            start = found.end;
+        }
+        prop_assert_eq!(start, node.len());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::collection::{Coll, is_outgrown};
 use super::errors::{FULL, Outcome, Refused};
 use super::hash_record::{RUNS, read};
 use super::joined::Whole;
-use crate::{clock::Ms, settings::PARTS as PARTS_SPACE};
+use crate::clock::Ms;
 
 /// Fields that are taken over between two checks of the clock.
 const FIELDS: usize = 64;
@@ -82,8 +82,7 @@ impl Growing {
     fn keep_young(&mut self, ctx: &Ctx<'_>, key: &[u8]) {
         let Some(owner) = ctx.store.owner(ctx.ns, key, self.head.id) else { return };
         for _ in 0..YOUNG.min(self.head.next) {
-            let part = owner.part(self.read % self.head.next);
-            let _replaced = ctx.store.get(PARTS_SPACE, &part, ctx.now);
+            let _replaced = ctx.store.use_part(&owner, self.read % self.head.next, ctx.now);
             self.read += 1;
         }
     }

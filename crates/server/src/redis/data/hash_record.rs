@@ -7,9 +7,8 @@
 //! expire has the expiry of the last of them, so that no command sees an empty hash.
 //!
 //! A tree is changed by a command that holds the key's stripe alone. Commands that only read hold
-//! none: the parts of a tree do not change, so one of a few steps sees the hash as it was, or
-//! misses a part and starts again. One that needs more asks for the stripe
-//! ([`Refused::Unlocked`]).
+//! none: one that finds that a writer has committed meanwhile begins again with the stripe, as does
+//! one that needs more than a step ([`Refused::Unlocked`]).
 
 use larder_proto::resp::{
     Args,

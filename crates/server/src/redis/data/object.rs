@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use larder_proto::resp::{
     Args,
-    collection::{Head, Items, Kind, Shape},
+    collection::{Head, Items, Kind, Root, Shape, facts_apart},
     hash::{self, Hash},
     number::{I64_TEXT, parse_i64},
 };
@@ -12,7 +12,7 @@ use larder_store::Entry;
 
 use super::super::ctx::Ctx;
 use super::access::is_record;
-use super::collection::{Tree, kind_of};
+use super::collection::{Tree, head_of, kind_of};
 use super::errors::{NOT_INTEGER, SYNTAX};
 use super::joined::Whole;
 
@@ -106,7 +106,14 @@ fn tree_name(ctx: &Ctx<'_>, key: &[u8], entry: &Entry<'static>) -> &'static str 
 
 /// Redis's encoding of such a list, set or sorted set.
 fn collection_name(ctx: &Ctx<'_>, entry: &Entry<'_>, kind: Kind) -> &'static str {
-    let Ok(head) = Head::read(&Whole::of(entry)) else { return "raw" };
+    let head = match facts_apart(entry.head()) {
+        // It has parts, and is none of the packed forms.
+        Some(_) => Head { main: Root { level: 1, ..Root::default() }, ..Head::default() },
+        None => match Head::read(&Whole::of(entry)) {
+            Ok(head) => head,
+            Err(_) => return "raw",
+        },
+    };
     let config = &ctx.shared.config;
     let shape = if kind == Kind::SortedSet { Shape::Scored } else { Shape::Bare };
     let all = |fits: &dyn Fn(&[u8]) -> bool| {
@@ -189,7 +196,8 @@ pub(super) fn memory_usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(key) {
         Some(entry) => {
             let parts = match kind_of(&entry) {
-                Some(_) => Head::read(&Whole::of(&entry)).map_or(0, |head| head.bytes),
+                Some(_) => head_of(ctx.shared, (ctx.ns, key), &entry, ctx.now)
+                    .map_or(0, |head| head.bytes + head.main.bytes.len() as u64),
                 None => 0,
             };
             let bytes = RECORD + key.len() as u64 + entry.len() + parts;

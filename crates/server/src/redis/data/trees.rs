@@ -2,23 +2,24 @@
 
 use larder_proto::resp::{
     Args,
-    collection::{Head, Kind},
+    collection::{Head, Kind, facts_apart},
 };
-use larder_store::{Entry, Owner, Put, PutError};
+use larder_store::{Entry, Owner, Part, Put, PutError};
 
 use super::super::{
     ctx::Ctx,
     job::{Job, Progress},
 };
+use super::collection::put_copy;
 use super::errors::{NO_KEY, Outcome, Refused, refused};
 use super::joined::Whole;
 use super::long::{End, Target, store_condition};
-use crate::settings::PARTS;
 
 /// Returns whether an entry is the head of a collection with parts.
 pub(super) fn has_parts(entry: &Entry<'_>) -> bool {
     match super::collection::kind_of(entry) {
         None => false,
+        Some(_) if facts_apart(entry.head()).is_some() => true,
         // Its groups may have parts, too.
         Some(Kind::Stream) => Head::read(&Whole::of(entry)).is_ok_and(|head| {
             head.main.level > 0 || head.members.is_some_and(|groups| groups.level > 0)
@@ -52,11 +53,9 @@ impl Ctx<'_> {
     ) -> Outcome {
         let key = args.get(source);
         let Some(kind) = super::collection::kind_of(&entry) else { return Ok(()) };
-        let mut head = Head::read(&Whole::of(&entry))?;
-        let parts = match self.coll(key, Some(entry), kind)? {
-            Some(coll) => coll.parts()?,
-            None => Vec::new(),
-        };
+        let Some(coll) = self.coll(key, Some(entry), kind)? else { return Ok(()) };
+        let (parts, mut head) = (coll.parts()?, coll.head.clone());
+        drop(coll);
         let from = self.store.owner(self.ns, key, head.id).ok_or(Refused::Key)?;
         head.id = self.shared.part_owner();
         let to = self.store.owner(target.ns, args.get(target.key), head.id).ok_or(Refused::Key)?;
@@ -67,12 +66,14 @@ impl Ctx<'_> {
 
 impl Copy {
     fn part(&self, ctx: &Ctx<'_>, number: u64) -> Result<(), PutError> {
-        let Some(part) = ctx.store.peek(PARTS, &self.from.part(number), ctx.now) else {
-            return Err(PutError::NotFound);
+        let mut bytes = Vec::new();
+        let part = ctx.store.read_part(&self.from, number, &mut bytes, ctx.now);
+        let (whole, room) = match &part {
+            Some(Part::Copied(room)) => (Whole::Stored(&bytes), *room),
+            Some(Part::Fixed(part)) => (Whole::of(part), 0),
+            None => return Err(PutError::NotFound),
         };
-        let chunks: Vec<&[u8]> = part.chunks().collect();
-        let put = Put { value: &chunks, ..Put::default() };
-        ctx.store.set(PARTS, &self.to.part(number), put, ctx.now).map(drop)
+        ctx.store.put_part(&self.to, number, &whole, room, ctx.now).map(drop)
     }
 
     fn parts(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<bool, PutError> {
@@ -85,7 +86,7 @@ impl Copy {
         }
         while let Some(number) = self.parts.get(self.seen) {
             // Read, so that it counts as young again.
-            if ctx.store.get(PARTS, &self.to.part(*number), ctx.now).is_none() {
+            if !ctx.store.use_part(&self.to, *number, ctx.now) {
                 return Err(PutError::Full);
             }
             self.seen += 1;
@@ -94,7 +95,7 @@ impl Copy {
             }
         }
         let Target { ns, flags, expires, condition, key } = self.target;
-        let head = self.head.write();
+        let head = put_copy(ctx.store, &self.to, &self.head, ctx.now)?;
         let version = Some(self.head.id);
         let put = Put { value: &[&head], flags, expires, version, ..Put::default() };
         let condition = store_condition(condition, None);

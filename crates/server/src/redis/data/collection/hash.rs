@@ -8,9 +8,9 @@ use larder_proto::resp::{
     },
     hash::{self, Change, Expiry, Hash, Value},
 };
-use larder_store::{Entry, If, Put, PutError};
+use larder_store::Entry;
 
-use super::super::errors::{Outcome, refused};
+use super::super::errors::Outcome;
 use super::super::hash_record::put;
 use super::{At, Coll, Tree, tree::is_small};
 use crate::clock::Ms;
@@ -140,42 +140,26 @@ impl Coll<'_> {
         Ok(all)
     }
 
-    /// Writes the hash in place of the one that was read. False: another write came first.
-    pub(super) fn put_hash(&mut self) -> Outcome<bool> {
-        if self.is_packed() {
-            return self.put_record();
-        }
+    /// The times of its head, and the flags and expiry of its entry.
+    pub(super) fn settle_times(&mut self) -> Outcome<(u32, Option<Ms>)> {
         let times = self.times()?;
-        let (flags, expires) = match (times.soonest, self.expires) {
+        let soonest = Some(times.soonest).filter(|time| *time < u64::MAX);
+        self.head.times = Some(KeyTimes {
+            key: soonest.and(self.expires).unwrap_or(0),
+            soonest: soonest.unwrap_or(0),
+        });
+        Ok(match (times.soonest, self.expires) {
             (u64::MAX, expires) => (Kind::Hash.flags(), expires),
             // The entry goes with its last field, if that is before the key's time.
             (_, expires) if expires.is_none_or(|at| times.last < at) && times.last < u64::MAX => {
                 (HASH_FADING, Some(times.last))
             }
             (_, expires) => (HASH_EXPIRING, expires),
-        };
-        let soonest = Some(times.soonest).filter(|time| *time < u64::MAX);
-        self.head.times = Some(KeyTimes {
-            key: soonest.and(self.expires).unwrap_or(0),
-            soonest: soonest.unwrap_or(0),
-        });
-        let head = self.head.write();
-        let version = Some(self.head.id);
-        let put = Put { value: &[&head], flags, expires, version, ..Put::default() };
-        let condition = self.old.as_ref().map_or(If::Absent, If::Same);
-        match self.store().put(self.ns, self.key, put, condition, self.now) {
-            Ok(_) => {
-                if let Some(soonest) = soonest {
-                    self.shared.due_fields.add(self.ns, self.key, soonest);
-                }
-                Ok(true)
-            }
-            Err(PutError::Exists | PutError::NotFound) => Ok(false),
-            Err(error) => Err(refused(error, self.key)),
-        }
+        })
     }
 
-    fn put_record(&self) -> Outcome<bool> {
+    /// Writes a small hash in place of the one that was read. False: another write came first.
+    pub(super) fn put_record(&self) -> Outcome<bool> {
         let mut changes = Vec::with_capacity(self.len() as usize);
         for item in Items::new(Shape::Field, &self.head.main.bytes) {
             let item = item?;

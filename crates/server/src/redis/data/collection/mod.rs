@@ -1,22 +1,27 @@
 //! Collections in the store: lists, sets, sorted sets, streams and large hashes, by one interface.
 //!
 //! A [`Coll`] is a collection that a command reads or changes: its head, read from the store, with
-//! the runs and nodes it has changed. [`Coll::commit`] writes the head in place of the one that was
-//! read; before that nobody sees a change. Dispatch holds the stripe of the key, for reads too.
+//! the runs and nodes it has changed. [`Coll::commit`] writes them; before that nobody sees a
+//! change. Dispatch holds the stripe of the key, for reads too, but for those of hashes.
 //!
-//! Changed runs and nodes become new parts; the old ones are deleted after the commit. A part that
-//! is missing was evicted: the collection counts as evicted as a whole.
+//! A changed run or node is rewritten where it lies if it has room there, else it becomes a new
+//! part, and the old one is deleted (`pages.rs`). A part that is missing was evicted: the
+//! collection counts as evicted as a whole.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod.rs` | opening and committing, parts |
+//! | `mod.rs` | opening and committing |
+//! | `pages.rs` | parts: read, changed in place, written anew; the commit of a tree |
 //! | `tree.rs` | finding and replacing runs in a tree |
+//! | `divide.rs` | dividing runs and nodes into new parts |
 //! | `list.rs`, `set.rs`, `zset.rs`, `stream.rs`, `hash.rs` | operations on items of each type |
 //! | `records.rs` | the records of a stream's groups |
 //! | `steps.rs` | commands over many items, in steps |
 
+mod divide;
 mod hash;
 mod list;
+mod pages;
 mod records;
 mod set;
 mod steps;
@@ -26,23 +31,22 @@ mod zset;
 
 use std::collections::BTreeMap;
 
-use larder_proto::resp::collection::{Damaged, Head, Kind, Root, Shape};
+use larder_proto::resp::collection::{Damaged, Head, Kind, Root, Shape, facts_apart, key_times};
 use larder_proto::resp::stream::State;
 use larder_store::{Entry, If, Namespace, Owner, Put, PutError, Store};
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use super::super::{
-    ctx::{Class, Ctx},
-    shared::Shared,
-};
+use super::super::{ctx::Ctx, shared::Shared};
 use super::errors::{Outcome, Refused, WRONG_TYPE, refused};
 use super::hash_record::key_expiry;
 use super::joined::Whole;
-use crate::{clock::Ms, settings::PARTS};
+use crate::clock::Ms;
 
 pub(super) use hash::is_outgrown;
 pub(in super::super) use list::Side;
 pub(super) use list::{push_element, shift};
+use pages::{Edits, FACTS};
+pub(super) use pages::{head_of, put_copy};
 pub(super) use steps::{BYTES, ITEMS, SlowMap, portion};
 pub(super) use stream::RUN_ENTRIES;
 pub(super) use tree::{At, Found, is_small};
@@ -110,6 +114,12 @@ pub(super) struct Coll<'a> {
     /// Parts written since it was opened, and parts that the commit deletes.
     fresh: Vec<u64>,
     stale: Vec<u64>,
+    /// Parts that the commit rewrites where they lie.
+    edits: Edits,
+    /// Room of the part with its facts, if they lie in one.
+    facts: Option<usize>,
+    /// Number of the commits with its stripe when it was opened, if its reader does not hold that.
+    unlocked: Option<u64>,
     /// Changes of the records of a stream's groups that the commit applies.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// A field of this hash expires, or did: separators end with times.
@@ -138,6 +148,9 @@ impl<'a> Coll<'a> {
             owner: None,
             fresh: Vec::new(),
             stale: Vec::new(),
+            edits: Edits::default(),
+            facts: None,
+            unlocked: None,
             changes: BTreeMap::new(),
             has_times: false,
             committed: false,
@@ -152,16 +165,37 @@ impl<'a> Coll<'a> {
         entry: Entry<'static>,
         now: Ms,
     ) -> Outcome<Coll<'a>> {
+        Coll::seen(shared, place, kind, entry, now, None)
+    }
+
+    /// The same for a reader that does not hold its stripe, with the number of commits.
+    fn seen(
+        shared: &'a Shared,
+        place: (Namespace, &'a [u8]),
+        kind: Kind,
+        entry: Entry<'static>,
+        now: Ms,
+        unlocked: Option<u64>,
+    ) -> Outcome<Coll<'a>> {
         if Kind::of(entry.flags()) != Some(kind) {
             return Err(WRONG_TYPE.into());
         }
-        let head = Head::read(&Whole::of(&entry))?;
-        if (kind == Kind::Hash) != head.times.is_some() {
+        let mut coll = Coll::new(shared, place, kind, None, now);
+        coll.unlocked = unlocked;
+        coll.expires = key_expiry(&entry);
+        coll.head = match facts_apart(entry.head()) {
+            None => Head::read(&Whole::of(&entry))?,
+            Some(id) => {
+                coll.head.id = id;
+                let facts = coll.read_facts()?;
+                Head { times: key_times(entry.head()), id, ..Head::read(&facts)? }
+            }
+        };
+        if (kind == Kind::Hash) != coll.head.times.is_some() {
             return Err(WRONG_TYPE.into());
         }
-        let mut coll = Coll::new(shared, place, kind, Some(entry), now);
-        coll.has_times = head.times.is_some_and(|times| times.soonest != 0);
-        coll.head = head;
+        coll.has_times = coll.head.times.is_some_and(|times| times.soonest != 0);
+        coll.old = Some(entry);
         Ok(coll)
     }
 }
@@ -231,59 +265,6 @@ impl Coll<'_> {
         Ok(owner)
     }
 
-    /// Reads a part.
-    fn part(&self, number: u64) -> Outcome<Bytes> {
-        let owner = self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id));
-        let key = owner.ok_or(Refused::Key)?.part(number);
-        match self.store().peek(PARTS, &key, self.now) {
-            Some(entry) => Ok(Bytes::Stored(entry)),
-            None => Err(self.lost()),
-        }
-    }
-
-    /// A part is missing: the collection is gone as a whole.
-    #[cold]
-    fn lost(&self) -> Refused {
-        if let Some(old) = &self.old
-            && self.store().delete_same(old, self.now)
-        {
-            self.shared.removed(self.ns, self.key, Class::Evicted, "evicted");
-        }
-        Refused::Lost
-    }
-
-    /// Writes a new part; returns its number.
-    fn put_part(&mut self, bytes: &[u8]) -> Outcome<u64> {
-        let number = self.head.next;
-        let key = self.owner()?.part(number);
-        let put = Put { value: &[bytes], ..Put::default() };
-        match self.store().put(PARTS, &key, put, If::Always, self.now) {
-            Ok(_) => {}
-            Err(error) => return Err(refused(error, self.key)),
-        }
-        self.head.next += 1;
-        self.head.bytes += bytes.len() as u64;
-        self.fresh.push(number);
-        Ok(number)
-    }
-
-    /// A part of so many bytes is not used any more.
-    fn drop_part(&mut self, number: u64, len: usize) {
-        self.head.bytes = self.head.bytes.saturating_sub(len as u64);
-        self.stale.push(number);
-    }
-
-    fn delete(&self, parts: &[u64]) {
-        let Some(owner) =
-            self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id))
-        else {
-            return;
-        };
-        for number in parts {
-            self.store().delete(PARTS, &owner.part(*number), self.now);
-        }
-    }
-
     /// Writes the changed collection in place of the one that was read; one without items is
     /// deleted. None: another write came first, and nothing has changed.
     pub(super) fn commit(self, ctx: &mut Ctx<'_>) -> Outcome<Option<()>> {
@@ -305,14 +286,19 @@ impl Coll<'_> {
         self.apply_changes()?;
         let done = if self.head.count == 0 && self.kind != Kind::Stream {
             self.old.as_ref().is_none_or(|old| self.store().delete_same(old, self.now))
+        } else if self.has_parts() {
+            self.put_tree()?
         } else if self.kind == Kind::Hash {
-            self.put_hash()?
+            self.put_record()?
         } else {
             self.put_head()?
         };
         self.committed = done;
         if !done {
             return Ok(None);
+        }
+        if self.facts.is_some() && !self.has_parts() {
+            self.stale.push(FACTS);
         }
         let stale = std::mem::take(&mut self.stale);
         self.delete(&stale);
@@ -326,6 +312,7 @@ impl Coll<'_> {
             self.settle_members()?;
         }
         self.apply_changes()?;
+        self.apply_edits()?;
         self.committed = true;
         let stale = std::mem::take(&mut self.stale);
         self.delete(&stale);
@@ -337,20 +324,19 @@ impl Coll<'_> {
         self.expires = expires;
     }
 
+    /// Writes the head of a collection without parts.
     fn put_head(&mut self) -> Outcome<bool> {
-        let is_packed = self.is_packed() && self.head.members.as_ref().is_none_or(|r| r.level == 0);
         if self.kind == Kind::Stream && self.head.extra.is_empty() {
             self.set_state(&State::default());
         }
         let head = self.head.write();
-        let put = Put {
-            value: &[&head],
-            flags: self.kind.flags(),
-            expires: self.expires,
-            // The version by which its parts find it.
-            version: (!is_packed).then_some(self.head.id),
-            ..Put::default()
-        };
+        let (flags, expires) = (self.kind.flags(), self.expires);
+        self.put_entry(Put { value: &[&head], flags, expires, ..Put::default() })
+    }
+
+    /// Stores the entry under its key in place of the one that was read. False: another write came
+    /// first.
+    fn put_entry(&self, put: Put<'_>) -> Outcome<bool> {
         let condition = self.old.as_ref().map_or(If::Absent, If::Same);
         match self.store().put(self.ns, self.key, put, condition, self.now) {
             Ok(_) => Ok(true),
@@ -455,6 +441,11 @@ impl<'a> Ctx<'a> {
         'a: 'k,
     {
         let Some(entry) = entry else { return Ok(None) };
-        Coll::of(self.shared, (self.ns, key), kind, entry, self.now).map(Some)
+        let place = (self.ns, key);
+        if kind != Kind::Hash || self.need_stripe().is_ok() {
+            return Coll::of(self.shared, place, kind, entry, self.now).map(Some);
+        }
+        let commits = self.shared.locks.commits(key).ok_or(Refused::Unlocked)?;
+        Coll::seen(self.shared, place, kind, entry, self.now, Some(commits)).map(Some)
     }
 }

@@ -44,7 +44,7 @@ impl Coll<'_> {
         self.head.count += 1;
         if count < RUN_ENTRIES && (bytes.len() <= RUN || count == 0) {
             let above = self.separator_of(&found)?;
-            return self.replace_runs(Tree::Main, found, &[(bytes, count + 1, above)]);
+            return self.replace_runs(Tree::Main, found, vec![(bytes, count + 1, above)]);
         }
         bytes.truncate(old);
         let last = Run::read(&bytes)?.entries().last().transpose()?;
@@ -52,8 +52,8 @@ impl Coll<'_> {
         let mut new = Vec::new();
         push_entry(&mut new, id, pairs)?;
         let above = self.separator_of(&found)?;
-        let runs = [(bytes, count, above), (new, 1, separator(&last, &id.to_key()))];
-        self.replace_runs(Tree::Main, found, &runs)
+        let runs = vec![(bytes, count, above), (new, 1, separator(&last, &id.to_key()))];
+        self.replace_runs(Tree::Main, found, runs)
     }
 
     /// Calls `f` with the entries from an ID on until it returns false.
@@ -180,10 +180,10 @@ impl Coll<'_> {
         self.head.count -= 1;
         let count = found.count - 1;
         if count == 0 {
-            self.replace_runs(Tree::Main, found, &[])?;
+            self.replace_runs(Tree::Main, found, Vec::new())?;
         } else {
             let above = self.separator_of(&found)?;
-            self.replace_runs(Tree::Main, found, &[(bytes, count, above)])?;
+            self.replace_runs(Tree::Main, found, vec![(bytes, count, above)])?;
         }
         Ok(true)
     }
@@ -203,7 +203,7 @@ impl Coll<'_> {
         let removed = most.min(found.count);
         self.head.count -= removed;
         if removed == found.count {
-            self.replace_runs(Tree::Main, found, &[])?;
+            self.replace_runs(Tree::Main, found, Vec::new())?;
             return Ok(removed);
         }
         let run = found.run.whole();
@@ -215,7 +215,7 @@ impl Coll<'_> {
         let bytes = [&run[..read.start()], &run[end..]].concat();
         drop(run);
         let (above, left) = (self.separator_of(&found)?, found.count - removed);
-        self.replace_runs(Tree::Main, found, &[(bytes, left, above)])?;
+        self.replace_runs(Tree::Main, found, vec![(bytes, left, above)])?;
         Ok(removed)
     }
 

@@ -1,12 +1,11 @@
 //! Finding and replacing runs in a tree.
 
 use larder_proto::resp::collection::{
-    Damaged, Fill, Items, Kind, MARK, Node, Place, Root, Shape, Times, divide, mark_key,
-    push_child, push_item, rank_key, separator,
+    Damaged, Fill, Kind, MARK, Node, Place, Root, Shape, Times, mark_key, push_child, push_item,
 };
 
 use super::super::errors::Outcome;
-use super::{Bytes, Coll, Side, Tree};
+use super::{Bytes, Coll, Side, Tree, pages::fits};
 use crate::clock::Ms;
 
 /// Most bytes of a run of a list or stream, and of a collection without a tree: a record of the
@@ -19,11 +18,11 @@ const SHORT_RUN: usize = 2000;
 /// Bytes of the only run of a tree below which it is no tree any more.
 const LOWERED: usize = RUN / 4;
 /// Most bytes of a node, and of the root.
-const NODE: usize = 2000;
+pub(super) const NODE: usize = 2000;
 /// Most levels of a tree: more than memory has room for, with two children to a node.
 const LEVELS: u8 = 40;
 /// Fewest children of a node but the last of several: their separators may be long.
-const CHILDREN: usize = 2;
+pub(super) const CHILDREN: usize = 2;
 
 /// Where to look in a tree.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +55,8 @@ pub(in super::super) struct Found {
     pub(super) path: Vec<Step>,
     /// Its part; None: the run is the root.
     part: Option<u64>,
+    /// Room of that part.
+    room: usize,
     /// Its bytes.
     pub(in super::super) run: Bytes,
     /// Number of items before it.
@@ -68,8 +69,11 @@ pub(in super::super) struct Found {
 pub(super) struct Step {
     pub(super) node: Vec<u8>,
     part: Option<u64>,
+    room: usize,
     start: usize,
     pub(super) end: usize,
+    /// Number of items below the child.
+    count: u64,
 }
 
 /// A run to be stored: its bytes, the number of its items, its separator.
@@ -77,7 +81,7 @@ pub(super) type Run = (Vec<u8>, u64, Vec<u8>);
 
 impl Coll<'_> {
     /// Most bytes of a run.
-    fn run_size(&self) -> usize {
+    pub(super) fn run_size(&self) -> usize {
         match self.kind {
             Kind::List | Kind::Stream => RUN,
             Kind::Set | Kind::SortedSet | Kind::Hash => SHORT_RUN,
@@ -104,7 +108,8 @@ impl Coll<'_> {
         if level > LEVELS {
             return Err(Damaged.into());
         }
-        let (mut path, mut part, mut before, mut count) = (Vec::new(), None, 0, self.len());
+        let (mut path, mut part, mut room) = (Vec::with_capacity(level.into()), None, 0);
+        let (mut before, mut count) = (0, self.len());
         while level > 0 {
             let node = bytes.into_vec();
             let place = match at {
@@ -113,15 +118,17 @@ impl Coll<'_> {
                 At::Due(now) => due(&node, now)?,
             };
             (before, count) = (before + place.before, place.count);
-            bytes = self.part(place.part)?;
             let (next, start, end) = (place.part, place.start, place.end);
-            path.push(Step { node, part, start, end });
+            path.push(Step { node, part, room, start, end, count });
+            (bytes, room) = self.page(next)?;
             (part, level) = (Some(next), level - 1);
         }
-        Ok(Found { path, part, run: bytes, before, count })
+        self.still()?;
+        Ok(Found { path, part, room, run: bytes, before, count })
     }
 
-    /// Replaces a found run by these bytes of so many items. `fill`: see [`divide`].
+    /// Replaces a found run by these bytes of so many items. `fill`: see
+    /// [`larder_proto::resp::collection::divide`].
     pub(in super::super) fn replace(
         &mut self,
         tree: Tree,
@@ -131,18 +138,40 @@ impl Coll<'_> {
         fill: Fill,
     ) -> Outcome {
         let (mut bytes, mut count) = (bytes, count);
-        if let Some(part) = found.part {
-            self.drop_part(part, found.run.len());
-            if count > 0 && bytes.len() < self.run_size() / 4 && fill == Fill::Even {
-                (bytes, count) = self.join(&mut found, bytes, count)?;
-            }
+        let is_small = count > 0 && bytes.len() < self.run_size() / 4 && fill == Fill::Even;
+        if is_small && found.part.is_some() {
+            (bytes, count) = self.join(&mut found, bytes, count)?;
         }
         let Some(step) = found.path.last() else {
             return self.replace_root(tree, bytes, count, fill);
         };
         let first = separator_at(&step.node, step.start)?;
+        if self.stays(&found, &bytes, count) {
+            return self.put_run(tree, found, (bytes, count, first));
+        }
+        if let Some(part) = found.part {
+            self.drop_part(part, found.run.len());
+        }
         let runs = self.runs(tree, bytes, count, first, fill)?;
-        self.put_in(tree, found, &runs)
+        let children = self.put_runs(&runs)?;
+        self.put_in(tree, found, children, sum(&runs))
+    }
+
+    /// May the part of a found run get these bytes where it lies?
+    fn stays(&self, found: &Found, bytes: &[u8], count: u64) -> bool {
+        found.part.is_some()
+            && count > 0
+            && fits(found.room, bytes.len())
+            && (bytes.len() <= self.run_size() || count == 1)
+    }
+
+    /// Gives the part of a found run these bytes.
+    fn put_run(&mut self, tree: Tree, found: Found, (bytes, count, first): Run) -> Outcome {
+        let Some(part) = found.part else { return Ok(()) };
+        let times = if self.has_times { Some(Times::of_run(&bytes)?) } else { None };
+        let child = child(count, part, first, times);
+        self.edit(part, found.room, found.run.len(), bytes);
+        self.put_in(tree, found, child, count)
     }
 
     /// Puts the elements of a list beside a found run that is full and stays as it is.
@@ -155,10 +184,11 @@ impl Coll<'_> {
     ) -> Outcome {
         if let Some(step) = found.path.last_mut() {
             let place = if side == Side::Left { step.start } else { step.end };
-            (step.start, step.end) = (place, place);
+            (step.start, step.end, step.count) = (place, place, 0);
         }
         let runs = self.runs(Tree::Main, bytes, count, Vec::new(), fill)?;
-        self.put_in(Tree::Main, found, &runs)
+        let children = self.put_runs(&runs)?;
+        self.put_in(Tree::Main, found, children, sum(&runs))
     }
 
     /// May a found run not grow, and stay while others are put beside it?
@@ -176,37 +206,63 @@ impl Coll<'_> {
     }
 
     /// Replaces a found run by these runs.
-    pub(super) fn replace_runs(&mut self, tree: Tree, found: Found, runs: &[Run]) -> Outcome {
+    pub(super) fn replace_runs(&mut self, tree: Tree, found: Found, mut runs: Vec<Run>) -> Outcome {
+        let is_one = runs.len() == 1;
         if let Some(part) = found.part {
+            if is_one
+                && let Some(run) =
+                    runs.pop_if(|(bytes, count, _)| self.stays(&found, bytes, *count))
+            {
+                return self.put_run(tree, found, run);
+            }
             self.drop_part(part, found.run.len());
-            return self.put_in(tree, found, runs);
+            let children = self.put_runs(&runs)?;
+            return self.put_in(tree, found, children, sum(&runs));
         }
-        if let [(bytes, ..)] = runs {
-            self.root(tree).bytes.clone_from(bytes);
+        if is_one {
+            self.root(tree).bytes = runs.pop().unwrap_or_default().0;
         } else {
-            let children = self.put_runs(runs)?;
+            let children = self.put_runs(&runs)?;
             let level = u8::from(!runs.is_empty());
             *self.root(tree) = Root { level, bytes: children };
         }
         Ok(())
     }
 
-    /// Puts runs into the tree in place of a found one.
-    fn put_in(&mut self, tree: Tree, mut found: Found, runs: &[Run]) -> Outcome {
-        let mut children = self.put_runs(runs)?;
+    /// Puts children, with so many items below them, into the tree in place of that of a found run.
+    fn put_in(
+        &mut self,
+        tree: Tree,
+        mut found: Found,
+        mut children: Vec<u8>,
+        mut count: u64,
+    ) -> Outcome {
         while let Some(step) = found.path.pop() {
-            let Step { mut node, part, start, end } = step;
+            let Step { mut node, part, room, start, end, count: before } = step;
             let len = node.len();
             node.splice(start..end, children);
             let Some(above) = found.path.last() else {
                 self.root(tree).bytes = node;
                 return self.settle_root(tree);
             };
-            if let Some(part) = part {
-                self.drop_part(part, len);
-            }
+            count = (above.count + count).saturating_sub(before);
             let first = separator_at(&above.node, above.start)?;
-            children = self.put_nodes(&node, &first)?;
+            let stays = part.filter(|_| {
+                !node.is_empty() && node.len() <= NODE.max(len) && fits(room, node.len())
+            });
+            children = match stays {
+                Some(part) => {
+                    let times = if self.has_times { Some(Times::of_node(&node)?) } else { None };
+                    self.edit(part, room, len, node);
+                    child(count, part, first, times)
+                }
+                None => {
+                    if let Some(part) = part {
+                        self.drop_part(part, len);
+                    }
+                    self.put_nodes(&node, &first)?
+                }
+            };
         }
         Ok(())
     }
@@ -227,7 +283,7 @@ impl Coll<'_> {
         if let Some((part, more, end)) = after {
             let next = self.part(part)?;
             if next.len() + bytes.len() <= most {
-                step.end = end;
+                (step.end, step.count) = (end, step.count + more);
                 self.drop_part(part, next.len());
                 return Ok(([bytes, next.into_vec()].concat(), count + more));
             }
@@ -236,7 +292,7 @@ impl Coll<'_> {
         if let Some((part, more, start)) = before {
             let last = self.part(part)?;
             if last.len() + bytes.len() <= most {
-                step.start = start;
+                (step.start, step.count) = (start, step.count + more);
                 self.drop_part(part, last.len());
                 return Ok(([last.into_vec(), bytes].concat(), count + more));
             }
@@ -297,111 +353,6 @@ impl Coll<'_> {
         self.drop_part(only, len);
         *self.root(tree) = Root { level: level - 1, bytes: bytes.into_vec() };
         Ok(level > 1)
-    }
-
-    /// Divides bytes into runs. `first`: the separator of the first.
-    fn runs(
-        &self,
-        tree: Tree,
-        bytes: Vec<u8>,
-        count: u64,
-        first: Vec<u8>,
-        fill: Fill,
-    ) -> Outcome<Vec<Run>> {
-        if bytes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let most = self.run_size();
-        if bytes.len() <= most {
-            return Ok(vec![(bytes, count, first)]);
-        }
-        let shape = self.shape();
-        if tree == Tree::Members || matches!(self.kind, Kind::Set | Kind::Hash) {
-            return self.runs_by_mark(&bytes, first);
-        }
-        let mut runs: Vec<Run> = Vec::new();
-        let parts = divide(shape, &bytes, most, fill)?;
-        if parts.len() == 1 {
-            return Ok(vec![(bytes, count, first)]);
-        }
-        for (part, count) in parts {
-            let above = match runs.last() {
-                None => first.clone(),
-                Some(_) if self.kind == Kind::List => Vec::new(),
-                Some((before, ..)) => between(shape, before, &bytes[part.clone()])?,
-            };
-            runs.push((bytes[part].to_vec(), count, above));
-        }
-        Ok(runs)
-    }
-
-    /// Divides members by their marks: equal marks stay together.
-    fn runs_by_mark(&self, bytes: &[u8], first: Vec<u8>) -> Outcome<Vec<Run>> {
-        let shape = self.shape();
-        let mut items = Vec::new();
-        for item in Items::new(shape, bytes) {
-            let item = item?;
-            items.push((self.mark(item.bytes), item.start, item.end));
-        }
-        items.sort_unstable();
-        let most = self.run_size();
-        let aim = bytes.len() / bytes.len().div_ceil(most) + 1;
-        let mut runs: Vec<Run> = vec![(Vec::new(), 0, first)];
-        let mut last = 0;
-        for (mark, start, end) in items {
-            let is_full = runs.last().is_some_and(|(run, ..)| {
-                !run.is_empty() && (run.len() >= aim || run.len() + end - start > most)
-            });
-            if is_full && mark != last {
-                runs.push((Vec::new(), 0, mark.to_be_bytes().to_vec()));
-            }
-            last = mark;
-            if let Some((run, count, _)) = runs.last_mut() {
-                run.extend_from_slice(&bytes[start..end]);
-                *count += 1;
-            }
-        }
-        Ok(runs)
-    }
-
-    fn put_runs(&mut self, runs: &[Run]) -> Outcome<Vec<u8>> {
-        let mut children = Vec::new();
-        for (run, count, separator) in runs {
-            let part = self.put_part(run)?;
-            if self.has_times {
-                let mut sealed = separator.clone();
-                Times::of_run(run)?.seal(&mut sealed);
-                push_child(&mut children, *count, part, &sealed);
-            } else {
-                push_child(&mut children, *count, part, separator);
-            }
-        }
-        Ok(children)
-    }
-
-    /// Stores a node as parts of at most [`NODE`] bytes; returns them as children.
-    fn put_nodes(&mut self, node: &[u8], first: &[u8]) -> Outcome<Vec<u8>> {
-        if node.is_empty() {
-            return Ok(Vec::new());
-        }
-        let aim = node.len() / node.len().div_ceil(NODE) + 1;
-        let (mut children, mut start, mut count, mut own) = (Vec::new(), 0, 0, 0);
-        let mut separator = first.to_vec();
-        for child in Node(node).children() {
-            let child = child?;
-            (count, own) = (count + child.count, own + 1);
-            let is_full = child.end - start >= aim && own >= CHILDREN;
-            if is_full || child.end == node.len() {
-                let part = self.put_part(&node[start..child.end])?;
-                if self.has_times {
-                    Times::of_node(&node[start..child.end])?.seal(&mut separator);
-                }
-                push_child(&mut children, count, part, &separator);
-                (start, count, own) = (child.end, 0, 0);
-                separator = separator_at(node, start)?;
-            }
-        }
-        Ok(children)
     }
 
     /// Gives a sorted set that is a tree its tree of members, and takes it from one that is not.
@@ -465,6 +416,21 @@ pub(in super::super) fn is_small(fields: u64, bytes: u64) -> bool {
     [SMALL, FEW].into_iter().any(|(most, size)| fields <= most && bytes <= size)
 }
 
+/// A child of a node.
+fn child(count: u64, part: u64, mut separator: Vec<u8>, times: Option<Times>) -> Vec<u8> {
+    if let Some(times) = times {
+        times.seal(&mut separator);
+    }
+    let mut child = Vec::with_capacity(separator.len() + 16);
+    push_child(&mut child, count, part, &separator);
+    child
+}
+
+/// Number of items of runs.
+fn sum(runs: &[Run]) -> u64 {
+    runs.iter().map(|(_, count, _)| count).sum()
+}
+
 /// A child with a field that has expired.
 fn due(node: &[u8], now: Ms) -> Result<Place<'_>, Damaged> {
     for child in Node(node).children() {
@@ -477,19 +443,9 @@ fn due(node: &[u8], now: Ms) -> Result<Place<'_>, Damaged> {
 }
 
 /// The separator of the child at this place of a node; empty at its end.
-fn separator_at(node: &[u8], start: usize) -> Outcome<Vec<u8>> {
+pub(super) fn separator_at(node: &[u8], start: usize) -> Outcome<Vec<u8>> {
     match Node(&node[start.min(node.len())..]).children().next() {
         Some(child) => Ok(child?.separator.to_vec()),
         None => Ok(Vec::new()),
     }
-}
-
-/// The separator between two runs by score and member, or by key.
-fn between(shape: Shape, before: &[u8], run: &[u8]) -> Outcome<Vec<u8>> {
-    let last = Items::new(shape, before).last().ok_or(Damaged)??;
-    let first = Items::new(shape, run).next().ok_or(Damaged)??;
-    if shape == Shape::Valued {
-        return Ok(separator(last.bytes, first.bytes));
-    }
-    Ok(separator(&rank_key(last.score, last.bytes), &rank_key(first.score, first.bytes)))
 }

@@ -13,7 +13,7 @@ use super::super::super::ctx::Ctx;
 use super::super::collection::{Coll, Side};
 use super::super::errors::{FULL, Outcome, Refused};
 use super::super::streams::check_name;
-use crate::{clock::Ms, settings::PARTS as PARTS_SPACE};
+use crate::clock::Ms;
 
 /// Parts, and bytes of them, that are stored between two checks of the clock.
 const PARTS: usize = 64;
@@ -79,7 +79,7 @@ impl Building {
     /// Reads a part, so that it counts as young again. False: it was evicted.
     pub(super) fn has_part(&self, ctx: &Ctx<'_>, key: &[u8], part: u64) -> bool {
         let owner = ctx.store.owner(ctx.ns, key, self.head.id);
-        owner.is_some_and(|owner| ctx.store.get(PARTS_SPACE, &owner.part(part), ctx.now).is_some())
+        owner.is_some_and(|owner| ctx.store.use_part(&owner, part, ctx.now))
     }
 
     /// Stores the value in place of the old one, if that may be replaced.
