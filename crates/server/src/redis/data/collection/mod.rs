@@ -24,7 +24,7 @@ mod stream;
 mod tree;
 mod zset;
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use larder_proto::resp::collection::{Damaged, Head, Kind, Root, Shape};
 use larder_proto::resp::stream::State;
@@ -114,6 +114,8 @@ pub(super) struct Coll<'a> {
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// A field of this hash expires, or did: separators end with times.
     has_times: bool,
+    /// Bytes of parts longer than a run of several items that were read and written.
+    long: Cell<usize>,
     committed: bool,
 }
 
@@ -140,6 +142,7 @@ impl<'a> Coll<'a> {
             stale: Vec::new(),
             changes: BTreeMap::new(),
             has_times: false,
+            long: Cell::new(0),
             committed: false,
         }
     }
@@ -236,7 +239,10 @@ impl Coll<'_> {
         let owner = self.owner.or_else(|| self.store().owner(self.ns, self.key, self.head.id));
         let key = owner.ok_or(Refused::Key)?.part(number);
         match self.store().peek(PARTS, &key, self.now) {
-            Some(entry) => Ok(Bytes::Stored(entry)),
+            Some(entry) => {
+                self.count_long(entry.len() as usize);
+                Ok(Bytes::Stored(entry))
+            }
             None => Err(self.lost()),
         }
     }
@@ -261,10 +267,24 @@ impl Coll<'_> {
             Ok(_) => {}
             Err(error) => return Err(refused(error, self.key)),
         }
+        self.count_long(bytes.len());
         self.head.next += 1;
         self.head.bytes += bytes.len() as u64;
         self.fresh.push(number);
         Ok(number)
+    }
+
+    /// Counts a part that is read or written, if it is a long one: a number of items says nothing
+    /// of the time that these take.
+    fn count_long(&self, bytes: usize) {
+        if bytes > tree::RUN {
+            self.long.set(self.long.get() + bytes);
+        }
+    }
+
+    /// Bytes of long parts that were read and written since it was opened.
+    pub(super) fn long_bytes(&self) -> usize {
+        self.long.get()
     }
 
     /// A part of so many bytes is not used any more.
