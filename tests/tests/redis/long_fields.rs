@@ -8,6 +8,7 @@
 use larder_tests::memcache_stream::Dice;
 use larder_tests::redis::{Value, command, keys, words};
 use larder_tests::{Redis, Resp};
+use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -211,6 +212,41 @@ fn readers_see_whole_hashes_while_others_write_them() {
         is_over.store(true, Ordering::Relaxed);
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
+}
+
+/// The names of its fields as `HKEYS` lists them.
+fn listed(client: &mut Resp<TcpStream>) -> Vec<String> {
+    client.ask(&["HKEYS", "h"]).items().iter().map(Value::text).collect()
+}
+
+/// One value lists its fields in the order they came, a tree does not: so the form is seen.
+#[test]
+fn a_walk_shows_all_that_stays_whatever_form_the_hash_takes() {
+    let larder = Redis::larder(&["--threads", "1"]);
+    let mut client = larder.connect();
+    let (stays, goes, new) = (keys("stays", 20), keys("goes", 3000), keys("new", 5));
+    client.ask(&words(&["HSET", "h"], stays.iter().flat_map(|name| [name; 2])));
+    assert_eq!(listed(&mut client), stays, "one value");
+    let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
+    loop {
+        if steps % 2 == 0 {
+            client.ask(&words(&["HSET", "h"], goes.iter().flat_map(|name| [name; 2])));
+            assert_ne!(listed(&mut client)[..20], stays[..], "a tree");
+        } else {
+            client.ask(&words(&["HDEL", "h"], &goes));
+            client.ask(&words(&["HSET", "h"], new.iter().flat_map(|name| [name; 2])));
+            assert_eq!(listed(&mut client)[20..], new[..], "one value again");
+            client.ask(&words(&["HDEL", "h"], &new));
+        }
+        let step = client.ask(&["HSCAN", "h", &cursor, "COUNT", "300"]);
+        let [next, items] = step.items() else { panic!("{step:?}") };
+        seen.extend(items.items().iter().step_by(2).map(Value::text));
+        (cursor, steps) = (next.text(), steps + 1);
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert!(stays.iter().all(|name| seen.contains(name)), "{steps} steps: {seen:?}");
 }
 
 /// Parts are evicted with their hash: it is whole, or it is not there.

@@ -88,10 +88,22 @@ impl Bytes {
         }
     }
 
+    /// In one copy, if they lie in several pieces, too.
+    pub(super) fn to_vec(&self) -> Vec<u8> {
+        match self {
+            Bytes::Own(bytes) => bytes.clone(),
+            Bytes::Stored(entry) => {
+                let mut bytes = Vec::with_capacity(entry.len() as usize);
+                entry.chunks().for_each(|chunk| bytes.extend_from_slice(chunk));
+                bytes
+            }
+        }
+    }
+
     pub(super) fn into_vec(self) -> Vec<u8> {
         match self {
             Bytes::Own(bytes) => bytes,
-            Bytes::Stored(entry) => Whole::of(&entry).to_vec(),
+            stored => stored.to_vec(),
         }
     }
 }
