@@ -463,7 +463,7 @@ fn slow(shared: &Shared, conn: &Conn, args: &Args<'_>, (now, micros): (Ms, u64))
         return;
     };
     match &conn.blocked {
-        Some(blocked) => blocked.was_slow(entry),
+        Some(blocked) => blocked.was_slow(shared, entry),
         None => shared.slowlog.note(&shared.config, entry),
     }
 }
