@@ -148,8 +148,8 @@ impl Map {
     /// (by the place of their first byte, and their length); the others stay wanted. It waits for
     /// all processors, for milliseconds where they are busy: not for a thread that serves.
     ///
-    /// Meanwhile a thread that touches memory in that page waits, and so does one that maps memory:
-    /// the system holds the lock of the process's mappings while it waits for the processors.
+    /// Meanwhile a thread that touches memory in that page may have to wait, and so may one that
+    /// maps memory.
     #[cfg(not(miri))]
     pub(crate) fn make_huge(&self, most: usize, may: impl Fn(usize, usize) -> bool) {
         let Some(shared) = &self.shared else { return };

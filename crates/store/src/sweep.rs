@@ -14,8 +14,8 @@ use std::sync::atomic::{Ordering, fence};
 const PAUSE: Ms = 1000;
 
 /// Huge pages that one sweep asks for, of 2 MiB each, if nothing was written since the last one;
-/// and if something was. Threads that write need memory mapped, and wait for each: results of
-/// 500,000 members that were stored meanwhile held their worker for 10 ms and more.
+/// and if something was: threads that write may wait for each (docs/performance.md, the longest a
+/// command holds its thread).
 const HUGE_PAGES: (usize, usize) = (32, 1);
 /// Segments begun since the last sweep with which that counts as nothing.
 const LITTLE: u64 = 1;
