@@ -246,6 +246,14 @@ def hash_of(count, name="hash"):
     return prepare
 
 
+def long_fields(count):
+    def prepare(server):
+        client = Redis(server.redis)
+        for n in range(count):
+            client.send(resp("HSET", "long fields", f"long{n}", b"v" * (1 << 20)))
+    return prepare
+
+
 def collections(server):
     """A list, sets and sorted sets of many members, members of 200 KB, long values for SORT."""
     client = Redis(server.redis)
@@ -538,6 +546,27 @@ def cases():
     yield "HTTL of 100,000 fields", nothing, nothing, redis("HTTL", "hash", "FIELDS", FIELDS, *pairs(FIELDS)[::2])
     yield "HPERSIST of 100,000 fields", nothing, nothing, redis(
         "HPERSIST", "hash", "FIELDS", FIELDS, *pairs(FIELDS)[::2])
+    megabytes = [f"long{n}" for n in range(250)]
+    few = megabytes[:20]
+    yield "HEXPIRE of 250 x 1 MiB", long_fields(250), nothing, redis(
+        "HEXPIRE", "long fields", 1000, "FIELDS", 250, *megabytes)
+    yield "HTTL of 250 x 1 MiB", nothing, nothing, redis("HTTL", "long fields", "FIELDS", 250, *megabytes)
+    yield "HGETEX of 20 x 1 MiB", nothing, nothing, redis("HGETEX", "long fields", "EX", 9, "FIELDS", 20, *few)
+    yield "HSETEX FNX of 119 that are not there and one that is", nothing, nothing, redis(
+        "HSETEX", "long fields", "FNX", "FIELDS", 120, *pairs(119), "long0", 1)
+    yield "HGETDEL of 20 x 1 MiB", nothing, long_fields(20), redis("HGETDEL", "long fields", "FIELDS", 20, *few)
+    yield "HDEL of 250 x 1 MiB", nothing, long_fields(250), redis("HDEL", "long fields", *megabytes)
+    yield "HSET of 16 x 60 KB, then one more", nothing, commands(
+        ("DEL", "made"), ("HSET", "made", *[w for n in range(15) for w in (n, b"v" * 60_000)])), redis(
+        "HSET", "made", "15", b"v" * 60_000, "16", "v")
+    yield "RESTORE of 15 x 270 KB", commands(
+        ("DEL", "made"), ("HSET", "made", *[w for n in range(15) for w in (n, b"v" * 270_000)])), nothing, (
+        Redis, "redis", restored("made"))
+    yield "EVAL, 1,000 comparisons of 2 MB", nothing, nothing, redis(
+        "EVAL", "local n = 0 local a, b = ARGV[1] .. 'x', ARGV[1] .. 'y' for i = 1, 1000 do if a < b then n = n + 1 end end "
+        "return n", 0, b"x" * 2_000_000)
+    yield "EVAL, 100 x .. of 2 MB", nothing, nothing, redis(
+        "EVAL", "local n = 0 for i = 1, 100 do n = n + #(ARGV[1] .. i) end return n", 0, b"x" * 2_000_000)
     script = b"local t = {} " + b"t[#t + 1] = redis.call('GET', KEYS[1]) " * 6500 + b"return #t"
     yield "EVAL of 256 KB", nothing, nothing, redis("EVAL", script, 1, "few")
     yield "EVAL, 1,000,000 rounds", nothing, nothing, redis(

@@ -23,6 +23,10 @@ const ITEMS: usize = 256;
 /// than a slice is looked at more often from then on, up to each instruction: to compare two texts
 /// of megabytes, or to read one as a number, is one instruction.
 const INSTRUCTIONS: u32 = 500;
+/// The same at first for a script whose arguments have more than so many bytes: it may join texts
+/// of megabytes in each instruction, a millisecond for each.
+const FEW_INSTRUCTIONS: u32 = 20;
+const LONG_TEXTS: usize = 128 << 10;
 /// The interval becomes shorter by this factor.
 const FINER: u32 = 10;
 /// Compiled scripts kept in a state; their texts are kept elsewhere.
@@ -111,9 +115,11 @@ impl<'a> World<'a> {
         let mut out = Vec::new();
         let control = &self.pause.control;
         control.has_looked.set(false);
-        if control.interval.get() != INSTRUCTIONS {
+        let texts: usize = task.keys.iter().chain(&task.args).map(Vec::len).sum();
+        let interval = if texts > LONG_TEXTS { FEW_INSTRUCTIONS } else { INSTRUCTIONS };
+        if control.interval.get() != interval {
             // Without a hook there is no script: the interval stays short then.
-            let _ = hook(self.lua, control, INSTRUCTIONS);
+            let _ = hook(self.lua, control, interval);
         }
         match self.result(task, &mut out) {
             Ok(()) => {}

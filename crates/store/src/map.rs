@@ -25,6 +25,9 @@ const HUGE: usize = 2 << 20;
 /// Huge pages that the system refuses before it is asked no more.
 #[cfg(not(miri))]
 const REFUSALS: usize = 16;
+/// Wanted huge pages that are looked at for one that may be made: more than there are open segments.
+#[cfg(not(miri))]
+const CHOICE: usize = 512;
 
 /// Anonymous memory, mapped once.
 #[derive(Debug)]
@@ -141,13 +144,21 @@ impl Map {
         }
     }
 
-    /// Asks the system for so many of the huge pages that are wanted. It waits for all processors,
-    /// for milliseconds where they are busy: not for a thread that serves.
+    /// Asks the system for so many of the huge pages that are wanted, of those that `may` accepts
+    /// (by the place of their first byte, and their length); the others stay wanted. It waits for
+    /// all processors, for milliseconds where they are busy: not for a thread that serves.
+    ///
+    /// Meanwhile a thread that touches memory in that page may have to wait, and so may one that
+    /// maps memory.
     #[cfg(not(miri))]
-    pub(crate) fn make_huge(&self, most: usize) {
+    pub(crate) fn make_huge(&self, most: usize, may: impl Fn(usize, usize) -> bool) {
         let Some(shared) = &self.shared else { return };
         for _ in 0..most {
-            let Some(page) = shared.wanted.lock().pop() else { return };
+            let mut wanted = shared.wanted.lock();
+            // The oldest are written to their end first.
+            let found = wanted.iter().take(CHOICE).position(|page| may(page * HUGE, HUGE));
+            let Some(page) = found.map(|at| wanted.remove(at)) else { return };
+            drop(wanted);
             // Its memory may have been given back meanwhile.
             if !shared.asked[page].load(Ordering::Relaxed) {
                 continue;
@@ -166,7 +177,7 @@ impl Map {
     pub(crate) fn want_huge(&self, _: usize, _: usize) {}
 
     #[cfg(miri)]
-    pub(crate) fn make_huge(&self, _: usize) {}
+    pub(crate) fn make_huge(&self, _: usize, _: impl Fn(usize, usize) -> bool) {}
 
     #[cfg(miri)]
     pub(crate) fn open(len: usize) -> io::Result<Map> {

@@ -60,6 +60,8 @@ pub struct Store {
     pub(crate) flushing: [AtomicU64; NAMESPACES],
     /// Position where the next sweep continues.
     pub(crate) swept: AtomicU64,
+    /// Serial of the next segment at the last sweep.
+    pub(crate) swept_serial: AtomicU64,
     pub(crate) observer: Observer,
     /// Segments by which the budget is smaller than that of the options.
     pub(crate) withheld: Mutex<Lent>,
@@ -187,6 +189,7 @@ impl Store {
             flushed: Default::default(),
             flushing: Default::default(),
             swept: AtomicU64::new(0),
+            swept_serial: AtomicU64::new(0),
             observer: Observer::default(),
             withheld: Mutex::default(),
             withheld_segments: AtomicUsize::new(0),

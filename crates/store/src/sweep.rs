@@ -13,8 +13,12 @@ use std::sync::atomic::{Ordering, fence};
 /// Shortest time between two sweeps of a segment, in ms, however many different expiries it holds.
 const PAUSE: Ms = 1000;
 
-/// Huge pages that one sweep asks for, of 2 MiB each.
-const HUGE_PAGES: usize = 64;
+/// Huge pages that one sweep asks for, of 2 MiB each, if nothing was written since the last one;
+/// and if something was: threads that write may wait for each (docs/performance.md, the longest a
+/// command holds its thread).
+const HUGE_PAGES: (usize, usize) = (32, 1);
+/// Segments begun since the last sweep with which that counts as nothing.
+const LITTLE: u64 = 1;
 
 impl Store {
     /// Frees memory of expired and flushed entries, and of segments that are mostly dead; reads at
@@ -36,8 +40,23 @@ impl Store {
         }
         self.tags.tidy(self);
         self.segments.reap_limbo();
-        self.segments.map.make_huge(HUGE_PAGES);
+        self.make_huge();
         removed
+    }
+
+    /// Asks for huge pages where nobody writes.
+    fn make_huge(&self) {
+        let serial = self.segments.next_serial();
+        let begun = serial.saturating_sub(self.swept_serial.swap(serial, Ordering::Relaxed));
+        let most = if begun <= LITTLE { HUGE_PAGES.0 } else { HUGE_PAGES.1 };
+        let size = self.segments.size();
+        self.segments.map.make_huge(most, |at, len| {
+            let mut segments = (at / size..(at + len).div_ceil(size)).map(|n| n as u32);
+            segments.all(|segment| {
+                let is_log = matches!(self.segments.kind(segment), Kind::Small | Kind::Main);
+                !is_log || self.segments.sealed(segment).is_some()
+            })
+        });
     }
 
     /// Returns the bytes read.

@@ -16,6 +16,7 @@ mod dump;
 mod functions;
 mod hash_expiry;
 mod hash_trees;
+mod long_fields;
 mod pipelines;
 mod places;
 mod programs;

@@ -29,7 +29,7 @@ use tokio::{
 };
 
 use super::{
-    round::{MOST, Round, Work},
+    round::{MOST, Round, TIME, Work},
     turns::Turns,
 };
 use crate::clock::Clock;
@@ -51,6 +51,8 @@ pub(crate) struct Reactor {
     pub(super) clock: Clock,
     /// Time of the last poll, in microseconds.
     polled_at: Cell<u64>,
+    /// The same of the first poll of the present turn; 0: it is still to come.
+    began: Cell<u64>,
     /// Connections that have received something and wait to be answered.
     pub(super) round: Round,
     /// The round is answered before anything else is done.
@@ -136,9 +138,9 @@ impl Reactor {
         // has one, open for as long as it lives.
         #[expect(deprecated)]
         let epoll = AsyncFd::with_interest(epoll, Interest::READABLE)?;
-        let (sources, polled_at, round, in_round) = Default::default();
+        let (sources, polled_at, began, round, in_round) = Default::default();
         let turns = Turns::new(clock);
-        Ok(Rc::new(Self { epoll, sources, clock, polled_at, round, in_round, turns }))
+        Ok(Rc::new(Self { epoll, sources, clock, polled_at, began, round, in_round, turns }))
     }
 
     /// Time of the last poll, in microseconds: the time of arrival of all bytes that it reported.
@@ -177,18 +179,20 @@ impl Reactor {
             // Events from here on make it ready again.
             self.epoll.readable().await?.clear_ready();
             let mut done = Work::default();
+            self.began.set(0);
             loop {
                 self.in_round.set(true);
                 let polled = self.poll_sockets(&mut events, &mut done)?;
                 done.commands += 1;
                 backoff.note(polled);
-                let all_answered = self.round.answer(&mut done);
+                let all_answered = self.round.answer(&mut done, || self.is_late());
                 self.in_round.set(false);
                 if !all_answered {
                     // Others join what is left of the round: clients that always have sent more
                     // would keep it going for ever.
                     yield_now().await;
                     done = Work::default();
+                    self.began.set(0);
                     continue;
                 }
                 match polled {
@@ -198,6 +202,11 @@ impl Reactor {
                 }
             }
         }
+    }
+
+    /// Is the time of the turn over?
+    fn is_late(&self) -> bool {
+        self.clock.micros().saturating_sub(self.began.get()) >= TIME
     }
 
     /// Polls once, without waiting. Full groups of the round are answered on the way, and added to
@@ -210,6 +219,9 @@ impl Reactor {
         };
         self.polled_at.set(self.clock.micros());
         self.turns.looked(self.polled_at.get());
+        if self.began.get() == 0 {
+            self.began.set(self.polled_at.get());
+        }
         let mut woke = false;
         for event in events.iter() {
             let source =
@@ -220,7 +232,7 @@ impl Reactor {
             }
             if self.round.is_full() {
                 // When the turn is over, later connections are received from and wait.
-                self.round.answer(done);
+                self.round.answer(done, || self.is_late());
             }
         }
         Ok(match events.len() {

@@ -132,6 +132,7 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         return run(face, conn, args, now, out);
     }
     conn.has_stripe = !matches!(guard, Guard::None);
+    conn.keeps_readers_out = matches!(guard, Guard::Many(_));
     call(face, conn, found, args, now, out);
     if conn.wants_stripe {
         drop(guard);
@@ -313,7 +314,9 @@ fn lock<'a>(
     match (first, more) {
         // With more arguments it may run in steps; so that reads see all or nothing, it locks as
         // for several keys.
-        (Some(place), None) if command.has(flag::WRITE) && is_short(command, args) => {
+        (Some(place), None)
+            if command.has(flag::WRITE) && is_short(command, args) && !conn.wants_stripe =>
+        {
             locks.write(args.get(place), requester).map(Guard::One)
         }
         // A command that has waited is locked as before, and leaves the queue.
@@ -460,7 +463,7 @@ fn slow(shared: &Shared, conn: &Conn, args: &Args<'_>, (now, micros): (Ms, u64))
         return;
     };
     match &conn.blocked {
-        Some(blocked) => blocked.was_slow(entry),
+        Some(blocked) => blocked.was_slow(shared, entry),
         None => shared.slowlog.note(&shared.config, entry),
     }
 }

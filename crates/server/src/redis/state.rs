@@ -128,7 +128,10 @@ pub(crate) struct Conn {
     pub(crate) in_script: bool,
     /// The current command holds the stripe of its key.
     pub(crate) has_stripe: bool,
-    /// It read without, and must begin again with the stripe; nothing is answered.
+    /// It holds stripes as a command of several keys does: all readers of its keys take them, too.
+    pub(crate) keeps_readers_out: bool,
+    /// It read without a stripe, or turned out to need several steps for a write, and must begin
+    /// again with more; nothing is answered, and nothing was written.
     pub(crate) wants_stripe: bool,
     /// The stripes of a transaction with scripts.
     pub(crate) exec_stripes: Option<Box<WantedStripes>>,
@@ -168,6 +171,7 @@ impl Conn {
             in_exec: false,
             in_script: false,
             has_stripe: false,
+            keeps_readers_out: false,
             wants_stripe: false,
             exec_stripes: None,
             ticket: 0,

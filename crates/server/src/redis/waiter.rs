@@ -38,8 +38,18 @@ pub(super) struct Waiter {
     state: Mutex<State>,
     /// A key that its command needs is gone: the command is to run again.
     missed: AtomicBool,
-    /// Its entry of the slow log, if it took long until it waited.
-    slow: Mutex<Option<Slow>>,
+    slow: Mutex<SlowEntry>,
+}
+
+/// A waiting client's entry of the slow log, if it took long until it waited. Another worker may
+/// serve it before its own has the entry.
+#[derive(Default)]
+enum SlowEntry {
+    #[default]
+    None,
+    Kept(Slow),
+    /// It was served.
+    Due,
 }
 
 impl Waiter {
@@ -57,8 +67,12 @@ impl Waiter {
     }
 
     /// Notes its entry of the slow log.
-    pub(super) fn was_slow(&self, entry: Slow) {
-        *self.slow.lock() = Some(entry);
+    pub(super) fn was_slow(&self, shared: &Shared, entry: Slow) {
+        let mut slow = self.slow.lock();
+        match *slow {
+            SlowEntry::Due => shared.slowlog.note(&shared.config, entry),
+            _ => *slow = SlowEntry::Kept(entry),
+        }
     }
 
     /// Does something with the state, and then what [`Waiter::misses`] found it locked for.
@@ -100,7 +114,8 @@ impl Waiter {
     /// Adds its entry to the slow log, if it was served.
     pub(super) fn log(&self, shared: &Shared) {
         if self.change(|state| matches!(*state, State::Served(_)))
-            && let Some(entry) = self.slow.lock().take()
+            && let SlowEntry::Kept(entry) =
+                std::mem::replace(&mut *self.slow.lock(), SlowEntry::Due)
         {
             shared.slowlog.note(&shared.config, entry);
         }

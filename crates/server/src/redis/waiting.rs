@@ -172,8 +172,8 @@ impl Waiting {
 
 impl Blocked {
     /// Notes its entry of the slow log.
-    pub(super) fn was_slow(&self, entry: Slow) {
-        self.waiter.was_slow(entry);
+    pub(super) fn was_slow(&self, shared: &Shared, entry: Slow) {
+        self.waiter.was_slow(shared, entry);
     }
 
     /// Whether its command is to run again.

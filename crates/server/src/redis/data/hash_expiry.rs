@@ -14,7 +14,7 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
-use super::collection::ITEMS;
+use super::collection::{BYTES, ITEMS};
 use super::errors::{NOT_INTEGER, Outcome, Refused};
 use super::hash_record::{Changed, Found, View, change, read, some_of};
 use super::hashes::FIELDS;
@@ -170,8 +170,7 @@ impl Expiring {
                     return Ok(Some((vec![MISSING as i8; fields.len()], Changed::default())));
                 };
                 let record = old.whole();
-                let (results, changes) =
-                    self.judge(&old.view(record.as_deref())?, &fields, ctx.now)?;
+                let (results, changes) = self.judge(ctx, &old.view(record.as_deref())?, &fields)?;
                 drop(record);
                 if changes.is_empty() {
                     return Ok(Some((results, Changed::default())));
@@ -192,17 +191,20 @@ impl Expiring {
         Ok(Progress::Done)
     }
 
-    /// The result for each field, and the changes.
+    /// The result for each of the first fields, and the changes: no more than one step makes.
     fn judge<'f>(
         &self,
+        ctx: &Ctx<'_>,
         hash: &View<'_, '_>,
         fields: &[&'f [u8]],
-        now: Ms,
     ) -> Outcome<(Vec<i8>, Vec<Change<'f>>)> {
         // A field may be named more than once: its expiry (None: it was deleted).
         let mut changed: HashMap<&[u8], Option<Option<Ms>>> = HashMap::new();
         let (mut results, mut changes) = (Vec::with_capacity(fields.len()), Vec::new());
         for field in fields {
+            if hash.ends_step(ctx)? {
+                break;
+            }
             let known = match changed.get(field) {
                 Some(known) => *known,
                 None => hash.expiry(field)?,
@@ -216,7 +218,7 @@ impl Expiring {
                     DONE
                 }
                 (Some(old), Effect::ExpireAt(when, only)) if !only.allows(old, when) => UNMET,
-                (_, Effect::ExpireAt(when, _)) if when <= now => {
+                (_, Effect::ExpireAt(when, _)) if when <= ctx.now => {
                     changed.insert(field, None);
                     changes.push(Change::remove(field));
                     DELETED
@@ -319,8 +321,11 @@ fn tree_times(
     for field in args.from(*at).take(ITEMS) {
         let known = tree.field(field, |item| item.map(|item| item.expires))?;
         ctx.reply().integer(time_of(known, *unit, *base));
+        *at += 1;
+        if tree.long_bytes() > BYTES {
+            break;
+        }
     }
-    *at += ITEMS;
     Ok(*at >= args.len())
 }
 

@@ -103,7 +103,8 @@ impl Getting {
                     return Ok(Some(None));
                 };
                 let record = old.whole();
-                let changes = self.take(ctx, &old.view(record.as_deref())?, &fields)?;
+                let hash = old.view(record.as_deref())?;
+                let changes = self.take(ctx, &hash, &fields, &mut some)?;
                 drop(record);
                 if changes.is_empty() {
                     return Ok(Some(None));
@@ -126,17 +127,23 @@ impl Getting {
         Ok(Progress::Done)
     }
 
-    /// Answers the values of fields; returns the changes.
+    /// Answers the values of the first fields, of no more than one step changes, and sets their
+    /// number; returns the changes.
     fn take<'f>(
         &self,
         ctx: &mut Ctx<'_>,
         hash: &View<'_, '_>,
         fields: &[&'f [u8]],
+        some: &mut usize,
     ) -> Outcome<Vec<Change<'f>>> {
         let mut changes = Vec::new();
         // A field may be named more than once.
         let mut removed: HashSet<&[u8]> = HashSet::new();
-        for field in fields {
+        for (nth, field) in fields.iter().enumerate() {
+            if hash.ends_step(ctx)? {
+                *some = nth;
+                break;
+            }
             let known = hash.get_expiring(field, |known| {
                 let known = known.filter(|_| !removed.contains(field));
                 answer_or_null(ctx, known.map(|(value, _)| value));

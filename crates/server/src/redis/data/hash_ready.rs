@@ -14,7 +14,7 @@ use super::super::{
     job::{Job, Progress},
 };
 use super::access::{is_hash, is_record};
-use super::collection::{Coll, is_outgrown};
+use super::collection::{BYTES, Coll, is_outgrown};
 use super::errors::{FULL, Outcome, Refused};
 use super::hash_record::{RUNS, read};
 use super::joined::Whole;
@@ -62,10 +62,15 @@ impl Growing {
         let mut fields = self.place.map_or_else(|| hash.iter(), |place| hash.iter_from(place));
         loop {
             let mut coll = ctx.resume(key, Kind::Hash, std::mem::take(&mut self.head), None);
+            let mut bytes = 0;
             for _ in 0..FIELDS {
+                if bytes > BYTES {
+                    break;
+                }
                 let at = fields.place().0;
                 let Some(pair) = fields.next() else { break };
                 let (field, value) = pair?;
+                bytes += field.len() + value.len();
                 let expiry = hash.expiry_at(at).map_or(Expiry::Never, Expiry::At);
                 coll.change_field(&Change { expiry, ..Change::set(field, value) })?;
             }

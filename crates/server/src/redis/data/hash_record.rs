@@ -24,18 +24,22 @@ use super::super::{
 use super::access::{is_hash, is_record};
 use super::collection::{Coll, is_outgrown, is_small, portion};
 use super::errors::{Outcome, Refused, WRONG_TYPE, refused};
+use super::hash_purge::purge;
 use super::joined::Whole;
-use super::parts::is_one_step;
+use super::parts::{TOGETHER, is_one_step};
 use crate::clock::Ms;
 
 /// Most bytes and fields of a record. Records of earlier versions may be as large, and the
 /// memcached face may write any.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
+pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const MOST_FIELDS: usize = 128 * 1024;
 const TOO_LARGE: &str = "ERR a hash in one record has at most 4 MiB and 131072 fields";
 
 /// Runs of a tree from which expired fields are removed between two checks of the clock.
 pub(super) const RUNS: usize = 8;
+/// Bytes of fields longer than a run that a write of several steps reads and writes between two
+/// checks of the clock: a third of a millisecond, and one field of 4 MiB.
+const LONG_STEP: usize = 256 * 1024;
 
 impl From<Damaged> for Refused {
     /// A value that does not parse is no hash (a memcached client may store any flags).
@@ -131,6 +135,22 @@ impl View<'_, '_> {
         }
     }
 
+    /// Bytes of long parts that were read and written.
+    pub(super) fn long_bytes(&self) -> usize {
+        match self {
+            View::Record(_) => 0,
+            View::Tree(coll) => coll.long_bytes(),
+        }
+    }
+
+    /// Does the step of a write end before it looks at a further field? See [`Coll::ends_step`].
+    pub(super) fn ends_step(&self, ctx: &Ctx<'_>) -> Outcome<bool> {
+        match self {
+            View::Record(_) => Ok(false),
+            View::Tree(coll) => coll.ends_step(ctx),
+        }
+    }
+
     /// Passes the value of a field, if it is there, to `f`.
     #[inline]
     pub(super) fn get<T>(&self, field: &[u8], f: impl FnOnce(Option<&[u8]>) -> T) -> Outcome<T> {
@@ -165,7 +185,26 @@ impl View<'_, '_> {
     }
 }
 
+impl Coll<'_> {
+    /// Does the step of a write end before its next field, because those before it were long? A
+    /// write that is to be one step begins again as one of several steps, for which readers wait.
+    fn ends_step(&self, ctx: &Ctx<'_>) -> Outcome<bool> {
+        let most = if ctx.has_readers() { TOGETHER.1 } else { LONG_STEP };
+        match self.long_bytes() > most {
+            true if ctx.has_readers() => Err(Refused::Unlocked),
+            is_over => Ok(is_over),
+        }
+    }
+}
+
 impl<'a> Ctx<'a> {
+    /// May others read the keys of this write without their stripes? What they see is whole only
+    /// if the write is one step.
+    fn has_readers(&self) -> bool {
+        let conn = &self.conn;
+        !(conn.keeps_readers_out || conn.in_exec || conn.in_script)
+    }
+
     /// Looks a hash up for reading.
     pub(super) fn read_hash<'k>(&mut self, key: &'k [u8]) -> Outcome<Option<Found<'k>>>
     where
@@ -181,13 +220,18 @@ impl<'a> Ctx<'a> {
         'a: 'k,
     {
         let entry = self.look(key);
-        let found = self.only_hash(key, entry)?;
-        if let Some(Found::Record(record)) = &found
-            && is_outgrown(record, hash::count(record.head()))
-        {
-            return Err(Refused::Unready);
+        let found = self.only_hash(key, entry);
+        let is_ready = match &found {
+            Err(Refused::Unready) => false,
+            Ok(Some(Found::Record(record))) => !is_outgrown(record, hash::count(record.head())),
+            _ => true,
+        };
+        match is_ready {
+            true => found,
+            // The command that begins behind these steps cannot begin again.
+            false if self.has_readers() => Err(Refused::Unlocked),
+            false => Err(Refused::Unready),
         }
-        Ok(found)
     }
 
     /// The entry, if it is a hash, without expired fields.
@@ -266,70 +310,11 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Removes the expired fields of a record. Returns whether none are left, and the key is deleted;
-/// `None`: another write came first.
-fn purge(
-    shared: &Shared,
-    ns: Namespace,
-    key: &[u8],
-    entry: &Entry<'static>,
-    now: Ms,
-) -> Outcome<Option<bool>> {
-    let record = Whole::of(entry);
-    let expires = key_expiry(entry);
-    let purged = hash::purge(&read(&record)?, now, expires)?;
-    let is_gone = purged.count() == 0;
-    let done = match is_gone {
-        true => shared.store.delete_same(entry, now),
-        false => put(shared, (ns, key), Some(entry), &purged, expires, now)?.is_some(),
-    };
-    if done {
-        shared.due_fields.count(purged.removed());
-    }
-    Ok(done.then_some(is_gone))
-}
-
-/// Removes the expired fields of a hash that nobody looks at, and reports them.
-pub(in super::super) fn sweep_fields(shared: &Shared, ns: Namespace, key: &[u8], now: Ms) {
-    let Some(entry) = shared.store.peek(ns, key, now) else { return };
-    if !is_hash(&entry) || !hash::is_due(entry.head(), now) {
-        return;
-    }
-    let purged = match is_record(&entry) {
-        // If another write came first, or there is no room, whoever looks at it next does this.
-        true if entry.len() > MOST_BYTES => return,
-        true => purge(shared, ns, key, &entry, now),
-        false => sweep_tree(shared, ns, key, now),
-    };
-    if let Ok(Some(is_gone)) = purged {
-        shared.watched.wrote(ns, key);
-        shared.removed(ns, key, Class::Hash, "hexpired");
-        if is_gone {
-            shared.removed(ns, key, Class::Generic, "del");
-        }
-    }
-}
-
-/// Removes some of a tree's expired fields. The commit notes it again if others are due.
-fn sweep_tree(shared: &Shared, ns: Namespace, key: &[u8], now: Ms) -> Outcome<Option<bool>> {
-    let Some(_stripe) = shared.locks.try_write(key) else {
-        shared.due_fields.add(ns, key, now + 1);
-        return Ok(None);
-    };
-    let Some(entry) = shared.store.peek(ns, key, now) else { return Ok(None) };
-    let mut tree = Coll::of(shared, (ns, key), Kind::Hash, entry, now)?;
-    let purged = tree.purge(now, RUNS)?;
-    let is_gone = tree.len() == 0;
-    if tree.commit_quietly()?.is_none() || purged == 0 {
-        return Ok(None);
-    }
-    shared.due_fields.count(purged);
-    Ok(Some(is_gone))
-}
-
 /// Result of a change of fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changed {
+    /// Changes made, the first ones.
+    pub(super) done: usize,
     pub(super) added: usize,
     pub(super) removed: usize,
     /// No field is left; the key is deleted.
@@ -345,8 +330,35 @@ pub(super) fn change(
     old: Option<Found<'_>>,
     changes: &[Change<'_>],
 ) -> Outcome<Option<Changed>> {
+    change_as(ctx, key, old, changes, Extent::All)
+}
+
+/// The same, with as many of the changes as one step makes.
+pub(super) fn change_some(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    old: Option<Found<'_>>,
+    changes: &[Change<'_>],
+) -> Outcome<Option<Changed>> {
+    change_as(ctx, key, old, changes, Extent::Step)
+}
+
+/// Which changes of several are made at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    All,
+    Step,
+}
+
+fn change_as(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    old: Option<Found<'_>>,
+    changes: &[Change<'_>],
+    extent: Extent,
+) -> Outcome<Option<Changed>> {
     let old = match old {
-        Some(Found::Tree(coll)) => return change_tree(ctx, *coll, changes),
+        Some(Found::Tree(coll)) => return change_tree(ctx, *coll, changes, extent),
         Some(Found::Record(entry)) => Some(entry),
         None => None,
     };
@@ -354,8 +366,8 @@ pub(super) fn change(
     let there = record.as_deref().map(read).transpose()?;
     let expires = old.as_ref().and_then(key_expiry);
     let merged = hash::merge(there.as_ref(), changes, expires)?;
-    let (added, removed) = (merged.added(), merged.removed());
-    let mut changed = Changed { added, removed, is_gone: merged.count() == 0, version: 0 };
+    let (added, removed, is_gone) = (merged.added(), merged.removed(), merged.count() == 0);
+    let mut changed = Changed { done: changes.len(), added, removed, is_gone, version: 0 };
     if changed.is_gone {
         let done = old.as_ref().is_none_or(|old| ctx.store.delete_same(old, ctx.now));
         return Ok(done.then_some(changed));
@@ -370,22 +382,29 @@ pub(super) fn change(
         changed.version = version.unwrap_or_default();
         return Ok(version.map(|_| changed));
     }
-    // It becomes a tree.
+    // It becomes a tree, at once: as a tree of one run it would be copied for each field.
+    let whole = merged.parts().concat();
     let mut coll = ctx.new_coll(key, Kind::Hash, old.clone());
-    if let Some(there) = &there {
-        coll.take_record(there)?;
+    coll.take_record(&Hash::read(&whole)?)?;
+    if coll.commit(ctx)?.is_none() {
+        return Ok(None);
     }
-    drop(merged);
-    change_tree(ctx, coll, changes)
+    changed.version = ctx.look(key).map_or(0, |entry| entry.version());
+    Ok(Some(changed))
 }
 
 fn change_tree(
     ctx: &mut Ctx<'_>,
     mut coll: Coll<'_>,
     changes: &[Change<'_>],
+    extent: Extent,
 ) -> Outcome<Option<Changed>> {
     let (mut changed, mut is_changed) = (Changed::default(), false);
     for change in changes {
+        if extent == Extent::Step && changed.done > 0 && coll.ends_step(ctx)? {
+            break;
+        }
+        changed.done += 1;
         let effect = coll.change_field(change)?;
         changed.added += effect.added;
         changed.removed += effect.removed;

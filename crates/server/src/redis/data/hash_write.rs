@@ -12,9 +12,10 @@ use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
+use super::collection::BYTES;
 use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, Refused, refused};
 use super::hash_expiry::time;
-use super::hash_record::{change, some_of};
+use super::hash_record::{change, change_some, some_of};
 use super::parts::PART;
 use crate::clock::Ms;
 
@@ -190,7 +191,9 @@ impl SetAll {
                     .step_by(2)
                     .map(|at| self.change(args.get(at), args.get(at + 1), ctx.now))
                     .collect();
-                Ok(change(ctx, key, old, &changes)?.map(Some))
+                let changed = change_some(ctx, key, old, &changes)?;
+                to = self.at + changed.map_or(0, |changed| 2 * changed.done);
+                Ok(changed.map(Some))
             })?;
             let Some(changed) = changed else {
                 // The hash was evicted or replaced meanwhile: a part of the fields must not pass
@@ -233,7 +236,8 @@ impl SetAll {
                 return Ok(Some(false));
             }
             self.looked += 2;
-            if self.looked % 64 < 2 && ctx.is_over() {
+            let is_part = self.looked % 64 < 2 || hash.long_bytes() > BYTES;
+            if is_part && self.looked < args.len() && ctx.is_over() {
                 return Ok(None);
             }
         }

@@ -13,7 +13,7 @@ use super::super::{
 };
 use super::collection::{At, BYTES, ITEMS, Tree};
 use super::errors::{Outcome, Refused};
-use super::hash_record::{Changed, Found, View, change, read, some_of};
+use super::hash_record::{Changed, Found, View, change_some, read, some_of};
 use super::joined::Whole;
 use super::parts::PART;
 use crate::clock::Ms;
@@ -87,14 +87,11 @@ pub(super) fn hmget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// Answers some of the fields of an HMGET of a tree.
 fn hmget_step(ctx: &mut Ctx<'_>, args: &Args<'_>, at: &mut usize) -> Outcome<bool> {
     let tree = ctx.open(args.get(1), Kind::Hash)?.ok_or(Refused::Lost)?;
-    let mut bytes = 0;
     for field in args.from(*at).take(ITEMS) {
-        tree.field(field, |item| {
-            bytes += item.map_or(0, |item| item.value.len());
-            answer_or_null(ctx, item.map(|item| item.value));
-        })?;
+        tree.field(field, |item| answer_or_null(ctx, item.map(|item| item.value)))?;
         *at += 1;
-        if bytes > BYTES {
+        // Of a field that is not there, too, a run was read.
+        if tree.long_bytes() > BYTES {
             break;
         }
     }
@@ -340,7 +337,9 @@ impl Hdel {
                     some = some_of(args, self.at, Some(&old), 1, PART);
                     let changes: Vec<Change<'_>> =
                         args.from(self.at).take(some).map(Change::remove).collect();
-                    change(ctx, key, Some(old), &changes)
+                    let changed = change_some(ctx, key, Some(old), &changes)?;
+                    some = changed.map_or(some, |changed| changed.done);
+                    Ok(changed)
                 }
             })?;
             self.removed += changed.removed;

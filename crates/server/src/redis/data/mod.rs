@@ -24,7 +24,7 @@
 //! | `hyperloglog.rs`, `geo/` | HyperLogLogs, positions |
 //! | `dump/` | DUMP and RESTORE |
 //! | `sort.rs` | SORT |
-//! | `hash_record.rs`, `hash_ready.rs`, `hashes.rs`, `hash_write.rs`, `hash_walk.rs`, `hash_expiry.rs`, `hash_get.rs` | hashes |
+//! | `hash_record.rs`, `hash_ready.rs`, `hash_purge.rs`, `hashes.rs`, `hash_write.rs`, `hash_walk.rs`, `hash_expiry.rs`, `hash_get.rs` | hashes |
 
 mod access;
 mod bitfield;
@@ -38,6 +38,7 @@ mod expiry;
 mod geo;
 mod hash_expiry;
 mod hash_get;
+mod hash_purge;
 mod hash_ready;
 mod hash_record;
 mod hash_walk;
@@ -74,7 +75,7 @@ mod zsets;
 use larder_proto::resp::{Args, table::Id};
 
 use drawing::draws;
-pub(super) use hash_record::sweep_fields;
+pub(super) use hash_purge::sweep_fields;
 pub(super) use list_moves::Wish;
 pub(super) use parts::{PART, is_one_step};
 pub(super) use sort::reads_others;

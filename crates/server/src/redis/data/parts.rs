@@ -13,7 +13,7 @@ use super::errors::Outcome;
 pub(in super::super) const PART: usize = 1024;
 /// Most arguments of a write of a hash's fields that is one step, and their bytes: a millisecond
 /// and a half. Readers of hashes take no lock while no longer command runs.
-const TOGETHER: (usize, usize) = (256, 1024 * 1024);
+pub(super) const TOGETHER: (usize, usize) = (256, 1024 * 1024);
 /// Keys processed between two checks of the clock.
 const KEYS: usize = 32;
 

@@ -12,7 +12,7 @@ use larder_store::Entry;
 
 use super::super::errors::Outcome;
 use super::super::hash_record::put;
-use super::{At, Coll, Tree, tree::is_small};
+use super::{At, BYTES, Coll, Tree, tree::is_small};
 use crate::clock::Ms;
 
 /// Most bytes of a field and its value: they are copied in one go.
@@ -80,7 +80,7 @@ impl Coll<'_> {
         Ok(Effect { added: added.into(), removed: removed.into(), changed: true })
     }
 
-    /// Takes the fields of a record over, in their order.
+    /// Takes the fields of a record over, in their order. It was empty.
     pub(in super::super) fn take_record(&mut self, record: &Hash<'_>) -> Outcome {
         let mut run = Vec::new();
         let (mut fields, mut count) = (record.iter(), 0);
@@ -88,6 +88,9 @@ impl Coll<'_> {
             let at = fields.place().0;
             let Some(pair) = fields.next() else { break };
             let (field, value) = pair?;
+            if field.len() + value.len() > MOST_BYTES {
+                return Err(TOO_LARGE.into());
+            }
             let expires = record.expiry_at(at);
             self.has_times |= expires.is_some();
             push_field(&mut run, field, value, expires);
@@ -112,11 +115,12 @@ impl Coll<'_> {
         Ok(self.len() > 0 && self.times()?.soonest <= now)
     }
 
-    /// Removes fields that have expired, of as many runs; returns their number.
+    /// Removes fields that have expired, of as many runs, or of fewer long ones; returns their
+    /// number.
     pub(in super::super) fn purge(&mut self, now: Ms, runs: usize) -> Outcome<usize> {
         let mut all = 0;
         for _ in 0..runs {
-            if !self.is_due(now)? {
+            if self.long_bytes() > BYTES || !self.is_due(now)? {
                 break;
             }
             let found = self.locate(Tree::Main, At::Due(now))?;

@@ -1,10 +1,10 @@
 //! Operations on lists.
 
-use larder_proto::resp::collection::{Fill, Item, Items, Kind, Shape, push_item};
+use larder_proto::resp::collection::{Damaged, Fill, Item, Items, Kind, Shape, push_item};
 
 use super::super::super::ctx::Ctx;
 use super::super::errors::Outcome;
-use super::{At, Coll, Found, Tree};
+use super::{At, Coll, Found, Tree, tree::RUN};
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,16 @@ impl Coll<'_> {
             return Ok(0);
         }
         let found = self.locate(Tree::Main, At::Position(position))?;
+        self.remove_found(found, position, most, f)
+    }
+
+    fn remove_found(
+        &mut self,
+        found: Found,
+        position: u64,
+        most: u64,
+        f: &mut dyn FnMut(&Item<'_>),
+    ) -> Outcome<u64> {
         let run = found.run.whole();
         let skip = (position - found.before) as usize;
         let (mut start, mut end, mut removed) = (run.len(), run.len(), 0);
@@ -183,8 +193,28 @@ impl Coll<'_> {
     pub(in super::super) fn pop(&mut self, side: Side) -> Outcome<Option<Vec<u8>>> {
         let mut popped = None;
         let position = if side == Side::Left { 0 } else { self.len().saturating_sub(1) };
-        self.remove_some(position, 1, &mut |item| popped = Some(item.bytes.to_vec()))?;
+        if self.len() == 0 {
+            return Ok(None);
+        }
+        let found = self.locate(Tree::Main, At::Position(position))?;
+        if found.count == 1 && found.run.len() > RUN {
+            return self.pop_run(found).map(Some);
+        }
+        let f = &mut |item: &Item<'_>| popped = Some(item.bytes.to_vec());
+        self.remove_found(found, position, 1, f)?;
         Ok(popped)
+    }
+
+    /// Takes the only element of a run, a long one, with a single copy.
+    fn pop_run(&mut self, found: Found) -> Outcome<Vec<u8>> {
+        let mut run = found.run.to_vec();
+        let item = Items::new(Shape::Bare, &run).next().ok_or(Damaged)??;
+        let (start, end) = (item.end - item.bytes.len(), item.end);
+        run.truncate(end);
+        run.drain(..start);
+        self.head.count = self.head.count.saturating_sub(1);
+        self.replace(Tree::Main, found, Vec::new(), 0, Fill::Even)?;
+        Ok(run)
     }
 }
 

@@ -29,7 +29,7 @@ mod stream;
 mod tree;
 mod zset;
 
-use std::collections::BTreeMap;
+use std::{cell::Cell, collections::BTreeMap};
 
 use larder_proto::resp::collection::{Damaged, Head, Kind, Root, Shape, facts_apart, key_times};
 use larder_proto::resp::stream::State;
@@ -92,10 +92,22 @@ impl Bytes {
         }
     }
 
+    /// In one copy, if they lie in several pieces, too.
+    pub(super) fn to_vec(&self) -> Vec<u8> {
+        match self {
+            Bytes::Own(bytes) => bytes.clone(),
+            Bytes::Stored(entry) => {
+                let mut bytes = Vec::with_capacity(entry.len() as usize);
+                entry.chunks().for_each(|chunk| bytes.extend_from_slice(chunk));
+                bytes
+            }
+        }
+    }
+
     pub(super) fn into_vec(self) -> Vec<u8> {
         match self {
             Bytes::Own(bytes) => bytes,
-            Bytes::Stored(entry) => Whole::of(&entry).to_vec(),
+            stored => stored.to_vec(),
         }
     }
 }
@@ -124,6 +136,8 @@ pub(super) struct Coll<'a> {
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// A field of this hash expires, or did: separators end with times.
     has_times: bool,
+    /// Bytes of parts longer than a run of several items that were read and written.
+    long: Cell<usize>,
     committed: bool,
 }
 
@@ -153,6 +167,7 @@ impl<'a> Coll<'a> {
             unlocked: None,
             changes: BTreeMap::new(),
             has_times: false,
+            long: Cell::new(0),
             committed: false,
         }
     }

@@ -17,7 +17,7 @@ use larder_store::{Entry, MOST_ROOM, Namespace, Owner, Part, Put, PutError, Stor
 use super::super::super::{ctx::Class, shared::Shared};
 use super::super::errors::{Outcome, Refused, refused};
 use super::super::joined::Whole;
-use super::{Bytes, Coll};
+use super::{Bytes, Coll, tree};
 use crate::clock::Ms;
 
 /// The number of the part with the facts.
@@ -93,7 +93,10 @@ impl Coll<'_> {
         let mut bytes = Vec::new();
         match self.store().read_part(&self.known_owner()?, number, &mut bytes, self.now) {
             Some(Part::Copied(room)) => Ok((Bytes::Own(bytes), room)),
-            Some(Part::Fixed(entry)) => Ok((Bytes::Stored(entry), 0)),
+            Some(Part::Fixed(entry)) => {
+                self.count_long(entry.len() as usize);
+                Ok((Bytes::Stored(entry), 0))
+            }
             None => Err(self.lost()),
         }
     }
@@ -101,6 +104,19 @@ impl Coll<'_> {
     /// Reads a part.
     pub(super) fn part(&self, number: u64) -> Outcome<Bytes> {
         Ok(self.page(number)?.0)
+    }
+
+    /// Counts a part that is read or written, if it is a long one: a number of items says nothing
+    /// of the time that these take.
+    fn count_long(&self, bytes: usize) {
+        if bytes > tree::RUN {
+            self.long.set(self.long.get() + bytes);
+        }
+    }
+
+    /// Bytes of long parts that were read and written since it was opened.
+    pub(in super::super) fn long_bytes(&self) -> usize {
+        self.long.get()
     }
 
     /// Reads the facts.
@@ -143,6 +159,7 @@ impl Coll<'_> {
         if let Err(error) = self.store().put_part(&owner, number, bytes, room, self.now) {
             return Err(refused(error, self.key));
         }
+        self.count_long(bytes.len());
         self.head.next += 1;
         self.head.bytes += bytes.len() as u64;
         self.fresh.push(number);
