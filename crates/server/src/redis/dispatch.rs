@@ -460,8 +460,8 @@ fn slow(shared: &Shared, conn: &Conn, args: &Args<'_>, (now, micros): (Ms, u64))
         return;
     };
     match &conn.blocked {
-        Some(blocked) => blocked.was_slow(entry),
-        None => shared.slowlog.note(&shared.config, entry),
+        Some(blocked) if !blocked.is_called() => blocked.was_slow(entry),
+        _ => shared.slowlog.note(&shared.config, entry),
     }
 }
 

@@ -134,9 +134,14 @@ pub(crate) fn holds(shared: &Shared, conn: &Conn, command: &Command, now: Ms) ->
         || (command.id == Id::Exec && conn.multi.any(changes))
 }
 
-/// Returns whether Redis would replicate the command.
-fn changes(command: &Command) -> bool {
+/// Returns whether Redis would replicate the command. (COMMAND INFO does not tell of those that are
+/// no writes.)
+pub(crate) fn changes(command: &Command) -> bool {
     command.has(flag::WRITE | flag::MAY_REPLICATE)
+        || matches!(
+            command.id,
+            Id::Publish | Id::Spublish | Id::Pfcount | Id::Eval | Id::Evalsha | Id::Fcall
+        )
 }
 
 /// CLIENT PAUSE milliseconds [WRITE | ALL]

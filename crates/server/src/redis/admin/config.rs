@@ -114,7 +114,13 @@ fn refuse(ctx: &mut Ctx<'_>, param: &Param, reason: &str) {
 }
 
 pub(crate) fn reset_statistics(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.shared.baseline.reset(figures(ctx.shared));
+    // This call is the first of the new time.
+    let own = |name: &str| u64::from(name == "command config|resetstat 0");
+    let figures = figures(ctx.shared).map(|(name, value)| {
+        let before = value - own(&name);
+        (name, before)
+    });
+    ctx.shared.baseline.reset(figures);
     ctx.shared.counters.iter().for_each(|worker| {
         worker.hot.forget();
         worker.forget_latencies();

@@ -15,6 +15,7 @@ use crate::redis::{
     ctx::Ctx,
     dispatch::{self, Found},
     locks::WantedStripes,
+    pause,
     state::gate,
 };
 
@@ -71,7 +72,7 @@ impl ScriptJob {
         if ctx.conn.gates & gate::RESTRICTED != 0 {
             acl::check_in_script(ctx.shared, ctx.conn, found.command, args)?;
         }
-        if self.read_only && found.command.has(flag::WRITE | flag::MAY_REPLICATE) {
+        if self.read_only && pause::changes(found.command) {
             return Err(READ_ONLY.into());
         }
         Ok(found)
