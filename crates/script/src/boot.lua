@@ -379,7 +379,11 @@ local function library()
       rawset(loading, name, value)
     end
   end
+  local is_loading = true
   rawset(loading, "register_function", function(...)
+    if not is_loading then
+      fail("redis.register_function can only be called on FUNCTION LOAD command")
+    end
     local entry = entry_of(select("#", ...), ...)
     if not find(entry.name, "^[%w_]+$") then fail(NAMES) end
     if names[entry.name] then fail("Function already exists in the library") end
@@ -396,6 +400,7 @@ local function library()
   local env = setmetatable(it, meta)
   local function load(f)
     local ok, e = run(f)
+    is_loading = false
     meta.__index = functional
     hidden[env] = functional
     return ok, ok and entries or e

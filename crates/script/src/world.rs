@@ -111,6 +111,7 @@ impl<'a> World<'a> {
         let mut out = Vec::new();
         let control = &self.pause.control;
         control.has_looked.set(false);
+        control.counted.set(false);
         if control.interval.get() != INSTRUCTIONS {
             // Without a hook there is no script: the interval stays short then.
             let _ = hook(self.lua, control, INSTRUCTIONS);
@@ -202,6 +203,8 @@ impl<'a> World<'a> {
                 }
                 return Err(Error::runtime(KILLED));
             }
+            let is_counted = matches!(value, Value::Table(error) if resp::is_counted(error));
+            self.pause.control.counted.set(is_counted);
             let text = resp::error_text(value, &task.name);
             Reply::new(out, task.version).error(text);
             return Ok(());

@@ -100,8 +100,8 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
             return true;
         }
     }
-    if attention::any(&face.shared, attention::PAUSE | attention::LONG_SCRIPT)
-        && let Some(ended) = pause::heeds(face, conn, found.command, now, out)
+    if attention::any(&face.shared, HEEDED)
+        && let Some(ended) = pause::heeds(face, conn, found.command, args, now, out)
     {
         return ended;
     }
@@ -143,11 +143,17 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         }
         waiting::serve(face, conn, now, out);
     }
+    if face.gathered.is_used() {
+        face.tell_gathered(conn.known.id());
+    }
     if conn.begun.is_some() || face.has_untold() {
         begun::goes_on(face, conn, guard, args);
     }
     conn.blocked.is_none()
 }
+
+/// States of the server that a command may have to wait or be refused for.
+const HEEDED: u32 = attention::PAUSE | attention::LONG_SCRIPT | attention::REFUSALS;
 
 /// Gates that a command may have to wait or be refused for.
 const HELD_UP: u32 = gate::STRANGER
@@ -437,7 +443,7 @@ pub(crate) fn call(
         return;
     }
     if out.scratch().get(at) == Some(&b'-') {
-        failed(face, command, &out.scratch()[at + 1..]);
+        failed(face, conn, command, &out.scratch()[at + 1..]);
     }
     if weight > 0 {
         let micros = face.clock.micros().saturating_sub(start);
@@ -476,7 +482,9 @@ fn is_quick(command: &Command, args: &Args<'_>) -> bool {
 }
 
 #[cold]
-fn failed(face: &Face, command: &Command, text: &[u8]) {
+fn failed(face: &Face, conn: &mut Conn, command: &Command, text: &[u8]) {
     face.counters.commands[command.id as usize].failed.one();
-    face.counters.error(text);
+    if !std::mem::take(&mut conn.is_passed_on) {
+        face.counters.error(text);
+    }
 }

@@ -45,6 +45,7 @@ mod names;
 mod notify;
 mod on_demand;
 mod pause;
+mod refusals;
 mod script;
 mod session;
 mod shared;

@@ -47,7 +47,7 @@ use super::{
     session::Session,
     slowlog::Slowlog,
     stats::Baseline,
-    tracking::Tracking,
+    tracking::{Gathered, Tracking},
     untold::UntoldQueue,
     waiting::{Ready, Waiting},
     watched::Watched,
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) acl: Acl,
     pub(crate) store: &'static Store,
+    /// The store's memory at the start, in bytes.
+    pub(crate) budget: u64,
     pub(crate) clients: Arc<Clients>,
     pub(crate) stop: StopHandle,
     pub(crate) started: Ms,
@@ -131,6 +133,7 @@ impl Shared {
             acl: Acl::new(&settings, room),
             settings,
             store,
+            budget: store.totals().budget,
             clients: Clients::new(room),
             stop: StopHandle,
             started: now,
@@ -310,6 +313,8 @@ pub(crate) struct Face {
     pub(crate) hint: Cell<Option<Hint>>,
     /// Messages that the current command leaves to be delivered in later steps.
     pub(crate) untold: RefCell<UntoldQueue>,
+    /// Keys that the current command has changed, for clients that track prefixes.
+    pub(crate) gathered: Gathered,
     /// Lists and sorted sets with new items that clients may wait for.
     pub(crate) ready: RefCell<Ready>,
     /// Lua states.
@@ -338,6 +343,7 @@ impl Face {
             firsts: Firsts::default(),
             hint: Cell::default(),
             untold: RefCell::default(),
+            gathered: Gathered::default(),
             ready: RefCell::default(),
             machines: Machines::default(),
             until: Cell::default(),

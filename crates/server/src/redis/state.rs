@@ -126,6 +126,8 @@ pub(crate) struct Conn {
     pub(crate) in_exec: bool,
     /// A script calls the command.
     pub(crate) in_script: bool,
+    /// The answer is the error of a command that the script has called, which was counted then.
+    pub(crate) is_passed_on: bool,
     /// The current command holds the stripe of its key.
     pub(crate) has_stripe: bool,
     /// It read without, and must begin again with the stripe; nothing is answered.
@@ -167,6 +169,7 @@ impl Conn {
             stays: false,
             in_exec: false,
             in_script: false,
+            is_passed_on: false,
             has_stripe: false,
             wants_stripe: false,
             exec_stripes: None,

@@ -38,7 +38,10 @@ impl Get {
         for param in PARAMS {
             for name in [Some(param.name), param.alias].into_iter().flatten() {
                 let (is, shown) = match &pattern {
-                    Some(pattern) => (pattern.matches(name.as_bytes()), name.as_bytes()),
+                    Some(pattern) => {
+                        let is = !param.is_hidden() && pattern.matches(name.as_bytes());
+                        (is, name.as_bytes())
+                    }
                     // An exact name is answered in the client's spelling.
                     None => (name.as_bytes() == lower, wanted),
                 };

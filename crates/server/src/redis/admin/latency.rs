@@ -1,4 +1,4 @@
-//! LATENCY: histograms of commands. Events are not recorded (`latency-monitor-threshold` is 0).
+//! LATENCY HISTOGRAM: histograms of commands.
 
 use std::collections::BTreeMap;
 

@@ -16,6 +16,8 @@ use larder_proto::resp::table::Id;
 
 use super::dispatch::Handler;
 
+pub(crate) use info::memory as memory_in_use;
+
 /// The handler of a command about the server; None: another command.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
     Some(match id {

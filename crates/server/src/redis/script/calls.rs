@@ -11,11 +11,11 @@ use larder_proto::resp::{Args, Owned, Version, table::flag};
 
 use super::job::{Next, ScriptJob};
 use crate::redis::{
-    acl,
+    acl, attention,
     ctx::Ctx,
     dispatch::{self, Found},
     locks::WantedStripes,
-    pause,
+    pause, refusals,
     state::gate,
 };
 
@@ -35,7 +35,13 @@ impl ScriptJob {
         let args = owned.args();
         let found = match self.may_run(ctx, &args) {
             Ok(found) => found,
-            Err(text) => return Some(Next::Reply(format!("-{text}\r\n").into_bytes())),
+            Err(text) => {
+                if let Ok(Found { command, .. }) = dispatch::find(ctx.face, &args) {
+                    ctx.face.counters.commands[command.id as usize].rejected.one();
+                }
+                ctx.face.counters.error(text.as_bytes());
+                return Some(Next::Reply(format!("-{text}\r\n").into_bytes()));
+            }
         };
         if found.command.has(flag::WRITE | flag::READONLY) && !self.has_keys(ctx, found, &args) {
             return Some(Next::Call(Box::new(owned), version));
@@ -74,6 +80,12 @@ impl ScriptJob {
         }
         if self.read_only && pause::changes(found.command) {
             return Err(READ_ONLY.into());
+        }
+        if attention::any(ctx.shared, attention::REFUSALS)
+            && !self.wrote
+            && let Some(text) = refusals::in_script(ctx.shared, found.command, self.allows_full)
+        {
+            return Err(text.into());
         }
         Ok(found)
     }

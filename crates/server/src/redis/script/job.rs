@@ -9,6 +9,7 @@ use super::{
     functions::{LATE, Loading},
     machines::State,
     running::{Called, Running},
+    shebang::ALLOW_OOM,
 };
 use crate::{
     clock::Ms,
@@ -43,6 +44,8 @@ pub(super) struct ScriptJob {
     state: Option<State>,
     next: Option<Next>,
     pub(super) read_only: bool,
+    /// It may write when the memory is full (`allow-oom`).
+    pub(super) allows_full: bool,
     /// The time for all its commands.
     pub(super) now: Ms,
     /// Database, which SELECT changes for the script alone.
@@ -74,7 +77,7 @@ impl ScriptJob {
         args: &Args<'_>,
         state: State,
         task: Task,
-        read_only: bool,
+        (read_only, flags): (bool, Option<u8>),
     ) -> ScriptJob {
         let mut held = ctx.conn.exec_stripes.as_deref().cloned().unwrap_or_default();
         if ctx.conn.exec_stripes.is_none()
@@ -93,6 +96,7 @@ impl ScriptJob {
             state: Some(state),
             next: Some(Next::Start(Box::new(task))),
             read_only,
+            allows_full: flags.is_some_and(|flags| flags & ALLOW_OOM != 0),
             now: ctx.now,
             db: ctx.db,
             out: Out::default(),
@@ -115,7 +119,7 @@ impl ScriptJob {
         task: Task,
         loading: Loading,
     ) -> ScriptJob {
-        let job = ScriptJob::new(ctx, args, state, task, true);
+        let job = ScriptJob::new(ctx, args, state, task, (true, None));
         ScriptJob { loading: Some(loading), hash: 0, ..job }
     }
 
@@ -235,6 +239,7 @@ impl ScriptJob {
             ctx.shared.locks.declared.learn(self.hash, self.strayed);
         }
         self.more.clear();
+        ctx.conn.is_passed_on = state.machine.is_passed_on();
         ctx.face.machines.give(state);
         let reply = match &mut self.loading {
             Some(loading) if loading.is_late => LATE,
