@@ -22,4 +22,5 @@ mod pubsub;
 mod scripts;
 mod steps;
 mod streams;
+mod suite;
 mod turns;

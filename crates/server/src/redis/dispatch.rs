@@ -41,6 +41,8 @@ const SAMPLE: u32 = 16;
 const QUICK_ARGS: usize = 8;
 /// The same of one of Redis's fast commands: MGET of more keys is timed.
 const FAST_ARGS: usize = 64;
+/// Microseconds of a command that LATENCY may note: its least threshold.
+const LONG: u64 = 1000;
 /// If the slow log's threshold is below this (microseconds), every command is timed.
 const CURIOUS: u64 = 1000;
 
@@ -451,6 +453,9 @@ pub(crate) fn call(
         counter.micros.add(micros * u64::from(weight));
         if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
             slow(shared, conn, args, (now, micros));
+        }
+        if micros >= LONG {
+            shared.events.took(&shared.config, command, face.wall_micros() / 1_000_000, micros);
         }
         face.counters.latency(command, micros, u64::from(weight));
     }

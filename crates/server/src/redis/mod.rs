@@ -30,6 +30,7 @@ mod ctx;
 mod data;
 mod dispatch;
 mod due_fields;
+mod events;
 mod extra;
 mod face;
 mod figures;

@@ -37,6 +37,7 @@ use super::{
     ctx::Class,
     dispatch::{self, Handler},
     due_fields::DueFields,
+    events::Events,
     hub::Hub,
     known::Registry,
     locks::Locks,
@@ -94,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) monitors: Monitors,
     pub(crate) slowlog: Slowlog,
+    pub(crate) events: Events,
     pub(crate) watched: Watched,
     pub(crate) pause: Pause,
     /// Raised by every change of users and of the places of databases.
@@ -147,6 +149,7 @@ impl Shared {
             registry: Registry::default(),
             monitors: Monitors::default(),
             slowlog: Slowlog::default(),
+            events: Events::default(),
             watched: Watched::default(),
             pause: Pause::default(),
             changes: AtomicU32::new(1),

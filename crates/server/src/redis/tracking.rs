@@ -260,12 +260,7 @@ impl Gathered {
         self.bytes.set(self.bytes.get() + GATHERED_ENTRY + key.len());
         let mut all = self.keys.borrow_mut();
         match all.iter_mut().find(|(known, _)| &**known == prefix) {
-            Some((_, keys)) => {
-                // A command that changes a key twice tells of it once.
-                if keys.last().is_none_or(|last| &**last != key) {
-                    keys.push(key.into());
-                }
-            }
+            Some((_, keys)) => keys.push(key.into()),
             None => all.push((prefix.into(), vec![key.into()])),
         }
     }
@@ -284,7 +279,14 @@ impl Gathered {
     pub(super) fn take(&self) -> Vec<(Box<[u8]>, Vec<Box<[u8]>>)> {
         self.is_used.set(false);
         self.bytes.set(0);
-        self.keys.take()
+        let mut all = self.keys.take();
+        // The order of Redis: that of the names.
+        all.sort_unstable();
+        for (_, keys) in &mut all {
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        all
     }
 }
 

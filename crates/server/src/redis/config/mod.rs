@@ -51,6 +51,8 @@ pub(crate) struct Config {
     /// `busy-reply-threshold` in milliseconds: a script that takes longer is told of by BUSY.
     pub(crate) script_time: AtomicU64,
     pub(crate) latency_tracking: AtomicBool,
+    /// `latency-monitor-threshold` in milliseconds; 0: nothing is noted.
+    pub(crate) latency_threshold: AtomicU64,
     /// `maxmemory`, if it was set to less than the memory of the start; else 0.
     pub(crate) memory_limit: Arc<AtomicU64>,
     /// `min-replicas-to-write`.
@@ -83,6 +85,7 @@ impl Config {
             run_entries: AtomicU64::new(100),
             script_time: AtomicU64::new(5000),
             latency_tracking: AtomicBool::new(true),
+            latency_threshold: AtomicU64::new(0),
             memory_limit: Arc::default(),
             min_replicas: AtomicU64::new(0),
             acl_log_len: AtomicU64::new(128),

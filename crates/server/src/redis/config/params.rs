@@ -91,7 +91,10 @@ pub(crate) static PARAMS: &[Param] = &[
     ),
     param("latency-tracking", Kind::YesNo(|config| &config.latency_tracking)),
     kept("latency-tracking-info-percentiles", "50 99 99.9", Check::Percentiles),
-    kept("latency-monitor-threshold", "0", Check::Number(0, LONG)),
+    param(
+        "latency-monitor-threshold",
+        Kind::Number(|config| &config.latency_threshold, 0, LONG as u64),
+    ),
     aliased(
         "hash-max-listpack-entries",
         "hash-max-ziplist-entries",

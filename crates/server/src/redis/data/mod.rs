@@ -44,6 +44,7 @@ mod hash_walk;
 mod hash_write;
 mod hashes;
 mod hyperloglog;
+mod pfdebug;
 mod join;
 mod joined;
 mod keys;

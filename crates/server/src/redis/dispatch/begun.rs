@@ -101,6 +101,8 @@ pub(crate) fn resume(
     if running.micros >= face.shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
         super::slow(&face.shared, conn, args, (now, running.micros));
     }
+    let second = face.wall_micros() / 1_000_000;
+    face.shared.events.took(&face.shared.config, command, second, running.micros);
     true
 }
 
