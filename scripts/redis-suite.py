@@ -13,8 +13,10 @@ changes its size are left out by their tags, as are slow ones.
 import argparse
 import collections
 import json
+import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import time
 
 TAGS = "-needs:debug -needs:repl -needs:save -needs:config-maxmemory -needs:reset -slow"
 # Seconds that a unit may take.
-PATIENCE = 400
+PATIENCE = 200
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 OUTCOME = re.compile(r"^\[(ok|err|exception)\]: (.*?)(?: in tests/\S+)?(?: \(\d+ ms\))?$")
 
@@ -67,16 +69,15 @@ def run(kind, unit, options):
             words = ["./runtest", "--host", "127.0.0.1", "--port", str(port)]
             words += ["--baseport", str(options.baseport), "--single", unit, "--tags", TAGS]
             words += ["--ignore-encoding", "--ignore-digest"]
+            suite = subprocess.Popen(
+                words, cwd=options.source, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, errors="replace", start_new_session=True,
+            )
             try:
-                done = subprocess.run(
-                    words, cwd=options.source, capture_output=True, text=True,
-                    errors="replace", timeout=PATIENCE,
-                )
-                printed = done.stdout + done.stderr
-            except subprocess.TimeoutExpired as late:
-                text = late.stdout or b""
-                printed = text.decode(errors="replace") if isinstance(text, bytes) else text
-                printed += "\n[exception]: it takes too long\n"
+                printed, _ = suite.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(suite.pid, signal.SIGKILL)
+                printed = suite.communicate()[0] + "\n[exception]: it takes too long\n"
         finally:
             server.terminate()
             server.wait()

@@ -18,8 +18,7 @@ use super::{
     attention,
     ctx::Ctx,
     dispatch::refuse,
-    refusals,
-    script,
+    refusals, script,
     shared::{Face, Shared},
     state::{Conn, gate},
 };

@@ -6,7 +6,11 @@ use std::fmt::Write;
 use crate::{
     object::Shared as _,
     redis::{
-        config::{memory, params}, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag,
+        config::{memory, params},
+        conn::REDIS_VERSION,
+        counters::BUCKETS,
+        ctx::Ctx,
+        known::flag,
         stats::Sample,
     },
 };

@@ -49,6 +49,10 @@ impl ScriptJob {
         if found.command.has(flag::WRITE) && !self.may_write() {
             return Some(Next::Reply(b"-ERR killed\r\n".to_vec()));
         }
+        if found.command.has(flag::READONLY) && !self.tracked.is_empty() {
+            ctx.conn.remembers = true;
+            ctx.remember(std::mem::take(&mut self.tracked).iter().map(Vec::as_slice));
+        }
         // The hint belongs to the command that runs the script.
         ctx.face.hint.set(None);
         ctx.conn.version = version;

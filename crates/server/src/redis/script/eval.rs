@@ -5,7 +5,12 @@ use std::sync::Arc;
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_script::{Task, Work, sha1_hex};
 
-use super::{cache::Script, job::ScriptJob, running::BUSY, shebang::{self, NO_WRITES}};
+use super::{
+    cache::Script,
+    job::ScriptJob,
+    running::BUSY,
+    shebang::{self, NO_WRITES},
+};
 use crate::redis::{attention, ctx::Ctx, monitor};
 
 /// EVAL script numkeys [key ...] [arg ...]

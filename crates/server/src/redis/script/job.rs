@@ -20,6 +20,7 @@ use crate::{
         job::{Begun, Job, Progress},
         locks::{KeptStripes, WantedStripes},
         slowlog,
+        state::gate,
     },
 };
 
@@ -53,6 +54,9 @@ pub(super) struct ScriptJob {
     /// Replies of its commands.
     pub(super) out: Out,
     pub(super) held: WantedStripes,
+    /// Its declared keys, if its client is to be told of their changes once it has read (Redis:
+    /// whichever key it reads).
+    pub(super) tracked: Vec<Vec<u8>>,
     /// The stripes of its declared keys.
     declared: WantedStripes,
     /// Hash of the script, by which it is known to use no others; 0: it is no script.
@@ -87,6 +91,8 @@ impl ScriptJob {
         }
         let mut declared = WantedStripes::default();
         task.keys.iter().for_each(|key| declared.key(key));
+        let remembers = ctx.conn.gates & gate::TRACKING != 0 && ctx.conn.remembers;
+        let tracked = if remembers { task.keys.clone() } else { Vec::new() };
         let hash =
             command(args).map_or(0, |command| ctx.shared.locks.declared.hash(command.id, args));
         let is_call = matches!(task.work, Work::Call(_));
@@ -101,6 +107,7 @@ impl ScriptJob {
             db: ctx.db,
             out: Out::default(),
             held,
+            tracked,
             declared,
             hash,
             strayed: false,

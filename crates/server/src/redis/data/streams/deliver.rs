@@ -4,6 +4,7 @@ use larder_proto::resp::{
     Reply, Version,
     collection::Kind,
     stream::{Consumer, Entry, Group, Pending, StreamId, key},
+    table::Id,
 };
 
 use super::super::super::{ctx::Class, ctx::Ctx, waiter::Waiter};
@@ -296,6 +297,8 @@ fn refuse(ctx: &Ctx<'_>, waiter: &Waiter, text: &str) {
         true
     });
     if is_told {
-        ctx.face.counters.error(text.as_bytes());
+        let counters = &ctx.face.counters;
+        counters.commands[Id::Xreadgroup as usize].failed.one();
+        counters.error(text.as_bytes());
     }
 }
