@@ -198,6 +198,15 @@ fn stacks_are_bounded() {
     }
 }
 
+/// A table that holds itself ends where the stack does.
+#[test]
+fn replies_have_an_end() {
+    let mut machine = machine();
+    let reply = run(&mut machine, "local a = {} a[1] = a return a", usize::MAX);
+    assert!(reply.starts_with("*1\r\n*1\r\n*1\r\n"));
+    assert!(reply.ends_with("*1\r\n-ERR reached lua stack limit\r\n"));
+}
+
 /// Numbers of results that overflow an int end in an error, as those for which the stack has no
 /// room.
 #[test]

@@ -100,7 +100,7 @@ fn errors_in_scripts_are_counted_once() {
             let errors = client.say("INFO errorstats");
             let stats = client.say("INFO commandstats");
             let counts = stats.lines().filter(|line| !line.contains("cmdstat_config"));
-            let counts: Vec<String> = counts
+            let mut counts: Vec<String> = counts
                 .filter_map(|line| {
                     let (name, rest) = line.split_once(":calls=")?;
                     let calls = rest.split_once(',')?.0;
@@ -108,6 +108,7 @@ fn errors_in_scripts_are_counted_once() {
                 })
                 .filter(|line| !line.starts_with("cmdstat_info"))
                 .collect();
+            counts.sort_unstable();
             format!("{script}: {errors} {counts:?}")
         })
     });
@@ -125,7 +126,7 @@ fn keys_of_a_command_are_invalidated_together() {
         for (lines, messages) in [
             (&["MSET b:2 1 a:3 1 c:1 1 b:1 1 a:1 1"][..], 2),
             (&["MULTI", "INCR a:2", "INCR b:9", "INCR a:2", "INCR a:1", "EXEC"], 2),
-            (&["EVAL for(i)in('321'):gmatch('.')do(redis.call)('set','a:'..i,i)end 0"], 1),
+            (&["EVAL redis.call('mset','a:3',1,'a:1',1)redis.call('set','a:2',2) 0"], 1),
             (&["DEL a:1 a:2 a:9"], 1),
             (&["RENAME a:3 b:3"], 2),
         ] {
@@ -233,18 +234,6 @@ fn further_lines_have_the_same_answers() {
     assert_eq!(listed[0], listed[1]);
 }
 
-/// The answer that has no end, ends as Redis's does.
-#[test]
-fn tables_that_hold_themselves_end_in_an_error() {
-    for server in both() {
-        let mut client = server.connect();
-        let script = "local a = {} local b = {a} a[1] = b return a";
-        let told = client.ask(&["EVAL", script, "0"]).text();
-        assert!(told.contains("ERR reached lua stack limit"), "{}", &told[told.len() - 99..]);
-        assert_eq!(client.say("PING"), "PONG");
-    }
-}
-
 /// Commands that take longer than the threshold are noted.
 #[test]
 fn slow_commands_are_latency_events() {
@@ -252,14 +241,15 @@ fn slow_commands_are_latency_events() {
         let mut client = server.connect();
         client.say("CONFIG SET latency-monitor-threshold 20");
         let script = "local function now() local t = redis.call('time') return t[1] * 1e6 + t[2] \
-                      end local start = now() while now() < start + 30000 do end return 1";
+                      end local start = now() while now() < start + 200000 do end return 1";
         assert_eq!(client.ask(&["EVAL", script, "0"]).text(), "1");
-        let latest = client.say("LATENCY LATEST");
-        assert!(latest.contains("command"), "{latest}");
-        assert_ne!(client.say("LATENCY HISTORY command"), "[]");
+        let latest = client.ask(&["LATENCY", "LATEST"]);
+        assert_eq!(latest.items()[0].items()[0].text(), "command");
+        let history = ["LATENCY", "HISTORY", "command"];
+        assert!(!client.ask(&history).items().is_empty());
         assert!(client.say("LATENCY GRAPH command").starts_with("command - high "));
         assert_eq!(client.say("LATENCY RESET fast-command nothing command"), "1");
-        assert_eq!(client.say("LATENCY HISTORY command"), client.say("LATENCY LATEST"));
+        assert!(client.ask(&history).items().is_empty());
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
 const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 const ALONE: &str = "NOREPLICAS Not enough good replicas to write.";
 
-/// What a command may do.
+/// The possible effects of a command.
 #[derive(Clone, Copy, Default)]
 struct Effect {
     /// It may take memory.
@@ -44,8 +44,8 @@ pub(crate) fn settle(shared: &Shared) {
     attention::set(shared, attention::REFUSALS, any);
 }
 
-/// Is more memory in use than the limit allows? What can be evicted does not count: it goes on its
-/// own.
+/// Is more memory in use than the limit allows? Entries that can be evicted do not count: they go on
+/// their own.
 fn is_full(shared: &Shared) -> bool {
     let limit = shared.config.memory_limit.load(Relaxed);
     let (used, overhead) = memory_in_use(shared);

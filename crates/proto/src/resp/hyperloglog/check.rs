@@ -22,7 +22,7 @@ impl Check {
     /// Goes on. False: it has ended well.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault that it has found.
     pub fn step(&mut self) -> Result<bool, String> {
         let corrupted = |_| "a HyperLogLog is corrupted".to_owned();
         if self.added == 0 {

@@ -22,7 +22,7 @@ const POLICIES: &[&str] = &[
 const NONE: &str = "noeviction";
 const POLICY: &str = "maxmemory-policy";
 
-/// The limit: what was set, or the budget of the start.
+/// The limit that was set, or the budget of the start.
 pub(crate) fn shown(shared: &Shared) -> String {
     limit(shared).to_string()
 }
@@ -69,13 +69,13 @@ fn resize(shared: &Shared) {
             0 => most,
             limit => limit,
         };
-        // What cannot go now goes with the next writes.
+        // The rest goes with the next writes.
         let _ = store.set_budget(bytes, clock.now());
     };
     let _ = std::thread::Builder::new().name("larder-limit".to_owned()).spawn(work);
 }
 
-/// `maxmemory-clients`: what clients may hold is fixed at the start, which is 0 here.
+/// `maxmemory-clients`: the memory of clients is fixed at the start; Redis would call it 0.
 pub(super) fn set_clients(_: &Shared, value: &[u8]) -> Result<(), String> {
     let share = value.strip_suffix(b"%").and_then(|digits| std::str::from_utf8(digits).ok());
     if let Some(share) = share.and_then(|digits| digits.parse::<u64>().ok()) {

@@ -1,4 +1,4 @@
-//! PFDEBUG and PFSELFTEST: what a HyperLogLog holds, and whether they count as they should.
+//! PFDEBUG and PFSELFTEST: the registers of HyperLogLogs, and a test of their counts.
 
 use larder_proto::resp::{
     Args,
