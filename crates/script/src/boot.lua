@@ -134,7 +134,27 @@ globals.gcinfo = native.memory
 -- Libraries.
 
 local lib = libraries.table
-globals.unpack, lib.unpack = lib.unpack, nil
+local bounded, all = lib.unpack, unpack
+lib.unpack = nil
+
+-- Natives return less than Lua's stack has room for. So long lists are unpacked by Lua itself, in
+-- whose function other numbers of results overflow; but not texts: a native that gets them refers
+-- to each of them.
+local function is_plain(t, count)
+  for at = 1, count do
+    if type(rawget(t, at)) ~= "number" then return false end
+  end
+  return true
+end
+
+function globals.unpack(...)
+  local t, from, to = ...
+  if type(t) == "table" and from == nil and to == nil then
+    local count = #t
+    if count > 7900 and count < 8000 and is_plain(t, count) then return all(t) end
+  end
+  return bounded(...)
+end
 
 -- A heap sort, so that a long one can be left between two comparisons.
 function lib.sort(t, less)
@@ -379,7 +399,11 @@ local function library()
       rawset(loading, name, value)
     end
   end
+  local is_loading = true
   rawset(loading, "register_function", function(...)
+    if not is_loading then
+      fail("redis.register_function can only be called on FUNCTION LOAD command")
+    end
     local entry = entry_of(select("#", ...), ...)
     if not find(entry.name, "^[%w_]+$") then fail(NAMES) end
     if names[entry.name] then fail("Function already exists in the library") end
@@ -396,6 +420,7 @@ local function library()
   local env = setmetatable(it, meta)
   local function load(f)
     local ok, e = run(f)
+    is_loading = false
     meta.__index = functional
     hidden[env] = functional
     return ok, ok and entries or e

@@ -56,6 +56,7 @@ impl Machine {
             registered: RefCell::default(),
             killed_at: RefCell::default(),
             lua: RefCell::default(),
+            counted: Cell::new(false),
         });
         let inner = control.clone();
         let coroutine = Coroutine::with_stack(DefaultStack::new(STACK)?, move |yielder, input| {
@@ -89,6 +90,12 @@ impl Machine {
     /// The functions of a library after its load ([`Work::Load`](crate::Work::Load)).
     pub fn take_registered(&mut self) -> Vec<Registered> {
         self.control.registered.take()
+    }
+
+    /// Returns whether the last reply is the error of a command that the script has called, which
+    /// was an error of its own before.
+    pub fn is_passed_on(&self) -> bool {
+        self.control.counted.get()
     }
 
     /// Memory of the Lua state, in bytes.

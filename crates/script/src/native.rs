@@ -71,11 +71,19 @@ impl Fail {
 
 /// A message with the place of the caller before it, if that is in Lua.
 fn placed(lua: &Lua, text: &str) -> String {
-    let place = lua.inspect_stack(1, |debug| {
-        let (source, line) = (debug.source().short_src, debug.current_line());
-        source.zip(line).map(|(source, line)| format!("{source}:{line}: "))
+    let place = |level| {
+        let found = lua.inspect_stack(level, |debug| {
+            let (source, line) = (debug.source().short_src, debug.current_line());
+            source.zip(line).map(|(source, line)| (source.into_owned(), line))
+        });
+        found.flatten()
+    };
+    // A function of `boot.lua` may be between both.
+    let place = place(1).and_then(|(source, line)| match &source[..] {
+        "larder" => place(2),
+        _ => Some((source, line)),
     });
-    place.flatten().unwrap_or_default() + text
+    place.map(|(source, line)| format!("{source}:{line}: ")).unwrap_or_default() + text
 }
 
 /// An error that was caught, as scripts see it: the text or table it stands for.

@@ -103,6 +103,8 @@ pub(crate) struct Control {
     /// Source and line at which the script was stopped.
     pub(crate) killed_at: RefCell<Option<(String, usize)>>,
     pub(crate) lua: RefCell<Option<WeakLua>>,
+    /// The last script's reply is the error of a command that it has called.
+    pub(crate) counted: Cell<bool>,
 }
 
 /// The script's side of the coroutine.

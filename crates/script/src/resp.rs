@@ -8,6 +8,10 @@ use crate::{api, pause::Pause};
 
 /// Levels of tables in a reply (Redis: the slots of Lua's stack).
 const DEPTH: usize = 7990;
+/// In place of a table below that, or one for which the stack has no room.
+const TOO_DEEP: &str = "ERR reached lua stack limit";
+/// Field of the error of a command, which was counted when the command failed.
+const COUNTED: &str = "ignore_error_stats_update";
 /// Items between two looks at the time.
 const ITEMS: usize = 256;
 
@@ -75,7 +79,7 @@ impl<'a> Reader<'a> {
             b'+' => self.tagged("ok", self.string(line)?),
             b'-' => {
                 let table = api::error_table(self.lua, line)?;
-                table.raw_set("ignore_error_stats_update", true)?;
+                table.raw_set(COUNTED, true)?;
                 Ok(Value::Table(table))
             }
             b'*' | b'>' => self.array(len()),
@@ -161,7 +165,7 @@ impl Writer<'_> {
             self.pause.look()?;
         }
         if depth > DEPTH {
-            self.reply().error("ERR reached lua stack limit");
+            self.reply().error(TOO_DEEP);
             return Ok(());
         }
         match value {
@@ -173,7 +177,16 @@ impl Writer<'_> {
             },
             Value::Integer(number) => self.reply().integer(*number),
             Value::Number(number) => self.reply().integer(integer(*number)),
-            Value::Table(table) => return self.table(table, depth),
+            Value::Table(table) => {
+                let at = self.out.len();
+                let written = self.table(table, depth);
+                if !matches!(written, Err(mlua::Error::StackError)) {
+                    return written;
+                }
+                // The tables above hold all of the stack.
+                self.out.truncate(at);
+                self.reply().error(TOO_DEEP);
+            }
             _ => self.reply().null(),
         }
         Ok(())
@@ -181,6 +194,7 @@ impl Writer<'_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
         if let Value::String(text) = table.raw_get("err")? {
+            self.pause.control.counted.set(is_counted(table) && depth == 0);
             self.reply().error(&text.as_bytes()[..]);
             return Ok(());
         }
@@ -274,6 +288,11 @@ impl Writer<'_> {
 /// A number as an integer; as processors do it, one that is out of range is the least.
 fn integer(number: f64) -> i64 {
     if number.abs() < 9.3e18 && number < i64::MAX as f64 { number as i64 } else { i64::MIN }
+}
+
+/// Returns whether this is the error of a command, which was counted when the command failed.
+pub(crate) fn is_counted(error: &Table) -> bool {
+    matches!(error.raw_get(COUNTED), Ok(Value::Boolean(true)))
 }
 
 /// Source and line of an error that has ended a script.

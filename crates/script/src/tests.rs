@@ -64,6 +64,11 @@ fn values_become_replies() {
         ("return {unpack({1, 2, 3}, 0, 2)}", "*0\r\n"),
         ("return #{unpack({1, 2, 3}, '2', 7000)}", ":2\r\n"),
         ("return select('#', unpack({}, -3, 3))", ":7\r\n"),
+        ("local a = {} for i = 1, 7999 do a[i] = i end return select('#', unpack(a))", ":7999\r\n"),
+        (
+            "local a = {} for i = 1, 7999 do a[i] = i end return redis.call('lpush', 'l', unpack(a))",
+            "*8001\r\n",
+        ),
         ("local t = {3, 1, 2} table.sort(t) return t", "*3\r\n:1\r\n:2\r\n:3\r\n"),
     ] {
         assert_eq!(run(&mut machine, text, usize::MAX), reply, "{text}");
@@ -193,6 +198,15 @@ fn stacks_are_bounded() {
     }
 }
 
+/// A table that holds itself ends where the stack does.
+#[test]
+fn replies_have_an_end() {
+    let mut machine = machine();
+    let reply = run(&mut machine, "local a = {} a[1] = a return a", usize::MAX);
+    assert!(reply.starts_with("*1\r\n*1\r\n*1\r\n"));
+    assert!(reply.ends_with("*1\r\n-ERR reached lua stack limit\r\n"));
+}
+
 /// Numbers of results that overflow an int end in an error, as those for which the stack has no
 /// room.
 #[test]
@@ -208,7 +222,7 @@ fn unpack_refuses_ranges_of_any_length() {
         }
         run(&mut machine, &format!("return select('#', unpack({{}}, {from}))"), usize::MAX);
     }
-    let reply = run(&mut machine, "return unpack(nil, 1)", usize::MAX);
+    let reply = run(&mut machine, "local x = unpack(nil, 1) return x", usize::MAX);
     let expected = "-ERR user_script:1: bad argument #1 to 'unpack' (table expected, got nil)";
     assert!(reply.contains(expected), "{reply}");
 }

@@ -115,6 +115,7 @@ impl<'a> World<'a> {
         let mut out = Vec::new();
         let control = &self.pause.control;
         control.has_looked.set(false);
+        control.counted.set(false);
         let texts: usize = task.keys.iter().chain(&task.args).map(Vec::len).sum();
         let interval = if texts > LONG_TEXTS { FEW_INSTRUCTIONS } else { INSTRUCTIONS };
         if control.interval.get() != interval {
@@ -208,6 +209,8 @@ impl<'a> World<'a> {
                 }
                 return Err(Error::runtime(KILLED));
             }
+            let is_counted = matches!(value, Value::Table(error) if resp::is_counted(error));
+            self.pause.control.counted.set(is_counted);
             let text = resp::error_text(value, &task.name);
             Reply::new(out, task.version).error(text);
             return Ok(());

@@ -208,7 +208,7 @@ fn locks_are_let_go_by_their_holders_only() {
     assert_eq!(talk.ask(&["EVAL", release, "1", "lock", "mine"]).text(), "1");
     assert_eq!(talk.say("EXISTS lock"), "0");
     assert_eq!(talk.ask(&["EVAL", release, "1", "lock", "mine"]).text(), "0");
-    for refused in [&["REPLICAOF", "no", "one"][..], &["PFDEBUG", "GETREG", "s"]] {
+    for refused in [&["REPLICAOF", "no", "one"][..], &["MODULE", "LOAD", "s"]] {
         let answer = talk.ask(refused);
         assert!(
             matches!(answer, Value::Line(b'-', _)) && answer.text().contains("Larder"),

@@ -208,6 +208,7 @@ fn lines_have_the_same_answers() {
         "ZADD z 1 4.9e-324",
         "SORT z",
         "SORT z ALPHA",
+        "LPOS l a RANK -9223372036854775808",
         "LPOS l a RANK -9223372036854775807",
         "CLIENT CACHING maybe",
         "CLIENT TRACKING ON",
@@ -281,7 +282,7 @@ fn watched_streams_that_do_not_change() {
 
 /// Scripts: commands that Redis refuses in them.
 #[test]
-fn scripts_may_not_wait() {
+fn scripts_may_not_wait_nor_publish_when_they_only_read() {
     let said = both().map(|server| {
         let mut client = server.connect();
         client.say("XADD s 1-1 a b");
@@ -293,6 +294,11 @@ fn scripts_may_not_wait() {
                 "EVAL",
                 "return redis.pcall('xreadgroup','group','g','c','BLOCK',0,'STREAMS','s','>')",
             ),
+            ("EVAL_RO", "return redis.pcall('pfcount','h')"),
+            ("EVAL_RO", "return redis.pcall('publish','c','m')"),
+            ("EVAL_RO", "return redis.pcall('spublish','c','m')"),
+            ("EVAL", "return redis.pcall('publish','c','m')"),
+            ("EVAL", "#!lua flags=no-writes\nreturn redis.pcall('publish','c','m')"),
         ]
         .map(|(name, text)| client.ask(&[name, text, "1", "s"]).text())
     });
@@ -418,6 +424,26 @@ fn a_command_that_waited_is_in_the_slow_log() {
         first
     });
     assert_eq!(said[0], said[1]);
+}
+
+/// A pause of writes holds up what Redis replicates: messages and scripts too.
+#[test]
+fn a_pause_of_writes_holds_messages_and_scripts_up() {
+    for server in both() {
+        let mut client = server.connect();
+        client.say("PFADD h a");
+        client.say("CLIENT PAUSE 100000 WRITE");
+        let lines = ["PUBLISH c m", "SPUBLISH c m", "PFCOUNT h", "EVAL return(1) 0"];
+        let mut held = lines.map(|line| {
+            let mut talk = server.connect();
+            talk.send(command(&words(line)));
+            talk
+        });
+        server.wait_for_blocked(lines.len());
+        assert_eq!(client.say("EVAL_RO return(1) 0"), "1");
+        client.say("CLIENT UNPAUSE");
+        assert_eq!(held.each_mut().map(|talk| talk.reply().text()), ["0", "0", "1", "1"]);
+    }
 }
 
 /// A time to live is never longer than the client asked for.

@@ -24,4 +24,5 @@ mod pubsub;
 mod scripts;
 mod steps;
 mod streams;
+mod suite;
 mod turns;

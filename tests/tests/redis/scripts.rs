@@ -236,6 +236,7 @@ fn monitors_see_what_scripts_call() {
     let (mut client, mut monitor) = (larder.connect(), larder.connect());
     assert_eq!(monitor.say("MONITOR"), "OK");
     client.ask(&["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "k"]);
+    assert!(monitor.reply().text().contains("\"EVAL\""));
     let line = monitor.reply().text();
     assert!(line.ends_with("[0 lua] \"set\" \"k\" \"v\""), "{line}");
 }

@@ -5,8 +5,10 @@
 //! The estimate: Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
 //! (arXiv:1702.01284).
 
+mod check;
 mod sparse;
 
+pub use check::Check;
 use sparse::{each_run, set_sparse};
 
 /// Number of registers.
@@ -138,6 +140,14 @@ impl HyperLogLog {
         each_run(&self.0[HEAD..], |at, len, value| {
             registers[at..at + len].iter_mut().for_each(|own| *own = (*own).max(value));
         })
+    }
+
+    /// The runs of a sparse one, as PFDEBUG DECODE shows them.
+    ///
+    /// # Errors
+    /// It is corrupted.
+    pub fn runs(&self) -> Result<String, Corrupted> {
+        sparse::shown(&self.0[HEAD..])
     }
 
     /// The cardinality that was counted last, if nothing was added since.

@@ -22,6 +22,14 @@ pub(super) fn split(line: &[u8], text: &mut Vec<u8>, spans: &mut Vec<Span>) -> O
     }
 }
 
+/// The words of a line. `None`: quotes do not balance.
+pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut text, mut spans) = (Vec::new(), Vec::new());
+    split(line, &mut text, &mut spans)?;
+    let word = |span: &Span| text[span.at as usize..][..span.len as usize].to_vec();
+    Some(spans.iter().map(word).collect())
+}
+
 /// Appends the word at `at`, returns where it ends.
 fn word(line: &[u8], mut at: usize, text: &mut Vec<u8>) -> Option<usize> {
     while let Some(&byte) = line.get(at) {

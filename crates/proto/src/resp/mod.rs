@@ -30,7 +30,7 @@ pub mod geo;
 pub mod glob;
 pub mod hash;
 pub mod hyperloglog;
-mod inline;
+pub mod inline;
 pub mod number;
 pub mod rdb;
 mod reply;

@@ -26,6 +26,9 @@ pub(crate) const CHANGES: u32 = 1 << 7;
 /// A client waits in XREADGROUP: it is told if its stream is deleted.
 pub(crate) const READERS: u32 = 1 << 8;
 
+/// Commands are refused (CONFIG SET `maxmemory`, `min-replicas-to-write`).
+pub(crate) const REFUSALS: u32 = 1 << 9;
+
 /// Returns whether any flag of `who` is set.
 #[inline]
 pub(crate) fn any(shared: &Shared, who: u32) -> bool {

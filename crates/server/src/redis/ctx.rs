@@ -163,9 +163,12 @@ impl Ctx<'_> {
     /// Reports a value whose bytes changed, and not its meaning, to those who keep it.
     pub(crate) fn invalidated(&mut self, key: &[u8]) {
         if attention::any(self.shared, attention::TRACKING) {
-            let writer = Some(self.conn.known.id());
-            if let Some(untold) = self.shared.tracking.invalidate(key, writer) {
+            let (writer, gathered) = (self.conn.known.id(), &self.face.gathered);
+            if let Some(untold) = self.shared.tracking.changed(key, writer, gathered) {
                 self.face.tell(untold);
+            }
+            if gathered.is_much() {
+                self.face.tell_gathered(writer);
             }
         }
     }

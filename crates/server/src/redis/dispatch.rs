@@ -41,6 +41,8 @@ const SAMPLE: u32 = 16;
 const QUICK_ARGS: usize = 8;
 /// The same of one of Redis's fast commands: MGET of more keys is timed.
 const FAST_ARGS: usize = 64;
+/// Microseconds of a command that LATENCY may note: its least threshold.
+const LONG: u64 = 1000;
 /// If the slow log's threshold is below this (microseconds), every command is timed.
 const CURIOUS: u64 = 1000;
 
@@ -100,8 +102,8 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
             return true;
         }
     }
-    if attention::any(&face.shared, attention::PAUSE | attention::LONG_SCRIPT)
-        && let Some(ended) = pause::heeds(face, conn, found.command, now, out)
+    if attention::any(&face.shared, HEEDED)
+        && let Some(ended) = pause::heeds(face, conn, found.command, args, now, out)
     {
         return ended;
     }
@@ -144,11 +146,17 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         }
         waiting::serve(face, conn, now, out);
     }
+    if face.gathered.is_used() {
+        face.tell_gathered(conn.known.id());
+    }
     if conn.begun.is_some() || face.has_untold() {
         begun::goes_on(face, conn, guard, args);
     }
     conn.blocked.is_none()
 }
+
+/// States of the server that a command may have to wait or be refused for.
+const HEEDED: u32 = attention::PAUSE | attention::LONG_SCRIPT | attention::REFUSALS;
 
 /// Gates that a command may have to wait or be refused for.
 const HELD_UP: u32 = gate::STRANGER
@@ -440,7 +448,7 @@ pub(crate) fn call(
         return;
     }
     if out.scratch().get(at) == Some(&b'-') {
-        failed(face, command, &out.scratch()[at + 1..]);
+        failed(face, conn, command, &out.scratch()[at + 1..]);
     }
     if weight > 0 {
         let micros = face.clock.micros().saturating_sub(start);
@@ -448,6 +456,9 @@ pub(crate) fn call(
         counter.micros.add(micros * u64::from(weight));
         if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
             slow(shared, conn, args, (now, micros));
+        }
+        if micros >= LONG {
+            shared.events.took(&shared.config, command, face.wall_micros() / 1_000_000, micros);
         }
         face.counters.latency(command, micros, u64::from(weight));
     }
@@ -479,7 +490,9 @@ fn is_quick(command: &Command, args: &Args<'_>) -> bool {
 }
 
 #[cold]
-fn failed(face: &Face, command: &Command, text: &[u8]) {
+fn failed(face: &Face, conn: &mut Conn, command: &Command, text: &[u8]) {
     face.counters.commands[command.id as usize].failed.one();
-    face.counters.error(text);
+    if !std::mem::take(&mut conn.is_passed_on) {
+        face.counters.error(text);
+    }
 }

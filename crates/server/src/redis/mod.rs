@@ -18,7 +18,9 @@
 //! | `waiting.rs` | clients in blocking commands |
 //! | `attention.rs` | flags that tell which messages anybody wants |
 //! | `due_fields.rs` | fields of hashes that expire, for the sweep |
-//! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | data of CONFIG, INFO and SLOWLOG |
+//! | `config/`, `counters.rs`, `stats.rs` | data of CONFIG and INFO |
+//! | `slowlog.rs`, `events.rs` | data of SLOWLOG and LATENCY |
+//! | `pause.rs`, `refusals.rs` | commands that wait for CLIENT UNPAUSE, or are refused by a setting |
 
 mod acl;
 mod admin;
@@ -30,6 +32,7 @@ mod ctx;
 mod data;
 mod dispatch;
 mod due_fields;
+mod events;
 mod extra;
 mod face;
 mod figures;
@@ -45,6 +48,7 @@ mod names;
 mod notify;
 mod on_demand;
 mod pause;
+mod refusals;
 mod script;
 mod session;
 mod shared;

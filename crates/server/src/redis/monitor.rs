@@ -91,10 +91,15 @@ fn shown_source(conn: &Conn) -> String {
 /// Reports an executed command to the monitors.
 #[cold]
 pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>) {
-    // As in Redis, administrative commands are not shown.
-    if command.has(flag::SKIP_MONITOR | flag::ADMIN) {
-        return;
+    // As in Redis, administrative commands are not shown, and scripts were before their commands.
+    if !command.has(flag::SKIP_MONITOR | flag::ADMIN) {
+        show(face, conn, args);
     }
+}
+
+/// Reports a command to the monitors.
+#[cold]
+pub(crate) fn show(face: &Face, conn: &Conn, args: &Args<'_>) {
     let start = face.clock.micros();
     let mut line = Vec::with_capacity(128);
     let micros = face.wall_micros();

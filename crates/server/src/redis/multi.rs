@@ -57,8 +57,8 @@ pub(crate) struct Multi {
 
 impl Multi {
     /// Returns whether a queued command meets a condition.
-    pub(crate) fn any(&self, is: impl Fn(&Command) -> bool) -> bool {
-        self.queue.iter().any(|(found, _)| is(found.command))
+    pub(crate) fn any(&self, mut is: impl FnMut(&Command, &Args<'_>) -> bool) -> bool {
+        self.queue.iter().any(|(found, owned)| is(found.command, &owned.args()))
     }
 
     /// Its memory in bytes.
@@ -246,7 +246,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         && multi.watched.iter().any(|((ns, key), (seen, watch))| {
             look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
         });
-    if multi.any(|command| script::runs(command.id)) {
+    if multi.any(|command, _| script::runs(command.id)) {
         ctx.conn.exec_stripes = Some(Box::new(stripes(&ctx.shared.locks, &multi)));
     }
     // The watches end before the transaction's own writes.

@@ -18,7 +18,7 @@ use super::{
     attention,
     ctx::Ctx,
     dispatch::refuse,
-    script,
+    refusals, script,
     shared::{Face, Shared},
     state::{Conn, gate},
 };
@@ -89,23 +89,32 @@ impl Pause {
     }
 }
 
-/// Refuses a command for a script that runs for long, or holds it for a pause. Returns what
-/// [`super::dispatch::run`] does, if it is one of both.
+/// Refuses a command for a setting or a script that runs for long, or holds it for a pause. Returns
+/// what [`super::dispatch::run`] does, if it is one of these.
 #[cold]
 pub(crate) fn heeds(
     face: &Face,
     conn: &mut Conn,
     command: &Command,
+    args: &Args<'_>,
     now: Ms,
     out: &mut Out,
 ) -> Option<bool> {
+    if attention::any(&face.shared, attention::REFUSALS)
+        && let Some(text) = refusals::refusal(&face.shared, conn, command, args)
+    {
+        goes_on(conn);
+        conn.ticket = 0;
+        refuse(face, conn, Some(command), text, out);
+        return Some(true);
+    }
     if is_busy(face, conn, command) {
         goes_on(conn);
         conn.ticket = 0;
         refuse(face, conn, Some(command), script::busy(&face.shared), out);
         return Some(true);
     }
-    holds(&face.shared, conn, command, now).then(|| {
+    holds(&face.shared, conn, command, args, now).then(|| {
         held(&face.shared, conn);
         false
     })
@@ -123,20 +132,40 @@ fn is_busy(face: &Face, conn: &Conn, command: &Command) -> bool {
 /// Returns whether this command must wait. (Redis: `processCommand`, before a transaction's command
 /// is queued.)
 #[cold]
-pub(crate) fn holds(shared: &Shared, conn: &Conn, command: &Command, now: Ms) -> bool {
+pub(crate) fn holds(
+    shared: &Shared,
+    conn: &Conn,
+    command: &Command,
+    args: &Args<'_>,
+    now: Ms,
+) -> bool {
     let pause = &shared.pause;
     if pause.until.load(Relaxed) <= now {
         pause.end(shared, now, false);
         return false;
     }
     pause.all.load(Relaxed)
-        || changes(command)
-        || (command.id == Id::Exec && conn.multi.any(changes))
+        || may_change(shared, command, args)
+        || (command.id == Id::Exec
+            && conn.multi.any(|queued, args| may_change(shared, queued, args)))
 }
 
-/// Returns whether Redis would replicate the command.
-fn changes(command: &Command) -> bool {
+/// As [`changes`]; of a script with flags those count.
+fn may_change(shared: &Shared, command: &Command, args: &Args<'_>) -> bool {
+    match script::flags(shared, command.id, args) {
+        Some(flags) => flags & script::NO_WRITES == 0,
+        None => changes(command),
+    }
+}
+
+/// Returns whether Redis would replicate the command. (COMMAND INFO does not tell of those that are
+/// no writes.)
+pub(crate) fn changes(command: &Command) -> bool {
     command.has(flag::WRITE | flag::MAY_REPLICATE)
+        || matches!(
+            command.id,
+            Id::Publish | Id::Spublish | Id::Pfcount | Id::Eval | Id::Evalsha | Id::Fcall
+        )
 }
 
 /// CLIENT PAUSE milliseconds [WRITE | ALL]

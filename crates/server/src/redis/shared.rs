@@ -37,6 +37,7 @@ use super::{
     ctx::Class,
     dispatch::{self, Handler},
     due_fields::DueFields,
+    events::Events,
     hub::Hub,
     known::Registry,
     locks::Locks,
@@ -47,7 +48,7 @@ use super::{
     session::Session,
     slowlog::Slowlog,
     stats::Baseline,
-    tracking::Tracking,
+    tracking::{Gathered, Tracking},
     untold::UntoldQueue,
     waiting::{Ready, Waiting},
     watched::Watched,
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) acl: Acl,
     pub(crate) store: &'static Store,
+    /// The store's memory at the start, in bytes.
+    pub(crate) budget: u64,
     pub(crate) clients: Arc<Clients>,
     pub(crate) stop: StopHandle,
     pub(crate) started: Ms,
@@ -92,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) monitors: Monitors,
     pub(crate) slowlog: Slowlog,
+    pub(crate) events: Events,
     pub(crate) watched: Watched,
     pub(crate) pause: Pause,
     /// Raised by every change of users and of the places of databases.
@@ -131,6 +135,7 @@ impl Shared {
             acl: Acl::new(&settings, room),
             settings,
             store,
+            budget: store.totals().budget,
             clients: Clients::new(room),
             stop: StopHandle,
             started: now,
@@ -144,6 +149,7 @@ impl Shared {
             registry: Registry::default(),
             monitors: Monitors::default(),
             slowlog: Slowlog::default(),
+            events: Events::default(),
             watched: Watched::default(),
             pause: Pause::default(),
             changes: AtomicU32::new(1),
@@ -310,6 +316,8 @@ pub(crate) struct Face {
     pub(crate) hint: Cell<Option<Hint>>,
     /// Messages that the current command leaves to be delivered in later steps.
     pub(crate) untold: RefCell<UntoldQueue>,
+    /// Keys that the current command has changed, for clients that track prefixes.
+    pub(crate) gathered: Gathered,
     /// Lists and sorted sets with new items that clients may wait for.
     pub(crate) ready: RefCell<Ready>,
     /// Lua states.
@@ -338,6 +346,7 @@ impl Face {
             firsts: Firsts::default(),
             hint: Cell::default(),
             untold: RefCell::default(),
+            gathered: Gathered::default(),
             ready: RefCell::default(),
             machines: Machines::default(),
             until: Cell::default(),

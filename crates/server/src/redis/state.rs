@@ -126,6 +126,8 @@ pub(crate) struct Conn {
     pub(crate) in_exec: bool,
     /// A script calls the command.
     pub(crate) in_script: bool,
+    /// The answer is the error of a command that the script has called, which was counted then.
+    pub(crate) is_passed_on: bool,
     /// The current command holds the stripe of its key.
     pub(crate) has_stripe: bool,
     /// It holds stripes as a command of several keys does: all readers of its keys take them, too.
@@ -170,6 +172,7 @@ impl Conn {
             stays: false,
             in_exec: false,
             in_script: false,
+            is_passed_on: false,
             has_stripe: false,
             keeps_readers_out: false,
             wants_stripe: false,

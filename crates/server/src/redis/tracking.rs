@@ -7,6 +7,7 @@
 //! this module ([`super::attention`]).
 
 use std::{
+    cell::{Cell, RefCell},
     collections::{BTreeMap, HashMap, hash_map},
     ops::Bound,
     sync::{
@@ -40,6 +41,11 @@ const ITEM: usize = 8;
 const SHARE: u64 = 8;
 /// Channel of invalidations for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
+
+/// Bytes of changed keys of one command that are gathered for a message (Redis: those of a turn of
+/// its loop): a message is copied for each client.
+const GATHERED: usize = 64 << 10;
+const GATHERED_ENTRY: usize = size_of::<Box<[u8]>>();
 
 /// Receivers of an invalidation, and tracked keys dropped, in one step: some half a millisecond.
 const AT_ONCE: usize = 512;
@@ -117,7 +123,7 @@ impl Tracking {
     ) -> impl Iterator<Item = Untold> + use<> {
         self.record(shared, key, id).into_iter().map(|(key, ids)| {
             let receivers = ids.into_iter().map(|id| (id, false)).collect::<Vec<_>>().into_iter();
-            Untold::Invalidation(Invalidation { key, writer: None, receivers })
+            Untold::Invalidation(Invalidation { keys: vec![key], writer: None, receivers })
         })
     }
 
@@ -190,20 +196,46 @@ impl Tracking {
         let mut receivers = Vec::new();
         {
             let prefixes = self.prefixes.read();
-            for clients in clients_of(&prefixes, key) {
+            for (_, clients) in prefixes_of(&prefixes, key) {
                 receivers.extend(clients.ids().map(|id| (id, true)));
             }
         }
+        self.take(key, &mut receivers);
+        Invalidation::told(vec![key.into()], writer, receivers)
+    }
+
+    /// As `invalidate`, for a key that a command has changed: clients that track its prefixes are
+    /// told of all keys of the command at its end.
+    pub(super) fn changed(&self, key: &[u8], writer: u64, gathered: &Gathered) -> Option<Untold> {
+        {
+            let prefixes = self.prefixes.read();
+            prefixes_of(&prefixes, key).for_each(|(prefix, _)| gathered.add(prefix, key));
+        }
+        let mut receivers = Vec::new();
+        self.take(key, &mut receivers);
+        Invalidation::told(vec![key.into()], Some(writer), receivers)
+    }
+
+    /// The invalidation of changed keys with this prefix.
+    pub(super) fn of_prefix(
+        &self,
+        prefix: &[u8],
+        keys: Vec<Box<[u8]>>,
+        writer: u64,
+    ) -> Option<Untold> {
+        let prefixes = self.prefixes.read();
+        let receivers = prefixes.get(prefix)?.ids().map(|id| (id, true)).collect();
+        Invalidation::told(keys, Some(writer), receivers)
+    }
+
+    /// Takes the clients that track a key from the table.
+    fn take(&self, key: &[u8], receivers: &mut Vec<(u64, bool)>) {
         let ids = self.part(key).lock().remove(key);
         if let Some(ids) = ids {
             self.count_removed(key);
             self.items.fetch_sub(ids.len(), Relaxed);
             receivers.extend(ids.into_iter().map(|id| (id, false)));
         }
-        (!receivers.is_empty()).then(|| {
-            let receivers = receivers.into_iter();
-            Untold::Invalidation(Invalidation { key: key.into(), writer, receivers })
-        })
     }
 
     /// Number of keys, entries for clients, prefixes, and tracking clients.
@@ -213,29 +245,87 @@ impl Tracking {
     }
 }
 
-/// A changed key in delivery to the clients that may cache it.
+/// Keys that a command has changed, by the prefixes that are tracked.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// None are there: one look for each command.
+    is_used: Cell<bool>,
+    keys: RefCell<Vec<(Box<[u8]>, Vec<Box<[u8]>>)>>,
+    bytes: Cell<usize>,
+}
+
+impl Gathered {
+    fn add(&self, prefix: &[u8], key: &[u8]) {
+        self.is_used.set(true);
+        self.bytes.set(self.bytes.get() + GATHERED_ENTRY + key.len());
+        let mut all = self.keys.borrow_mut();
+        match all.iter_mut().find(|(known, _)| &**known == prefix) {
+            Some((_, keys)) => keys.push(key.into()),
+            None => all.push((prefix.into(), vec![key.into()])),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used.get()
+    }
+
+    /// Is there so much that it is sent before the command has ended?
+    pub(super) fn is_much(&self) -> bool {
+        self.bytes.get() > GATHERED
+    }
+
+    /// Takes all, by prefix.
+    pub(super) fn take(&self) -> Vec<(Box<[u8]>, Vec<Box<[u8]>>)> {
+        self.is_used.set(false);
+        self.bytes.set(0);
+        let mut all = self.keys.take();
+        // The order of Redis: that of the names.
+        all.sort_unstable();
+        for (_, keys) in &mut all {
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        all
+    }
+}
+
+/// Changed keys in delivery to the clients that may cache them.
 pub(crate) struct Invalidation {
-    key: Box<[u8]>,
+    keys: Vec<Box<[u8]>>,
     writer: Option<u64>,
     /// Numbers of the clients, and whether each tracks a prefix (BCAST) of the key.
     receivers: std::vec::IntoIter<(u64, bool)>,
 }
 
 impl Invalidation {
+    /// None: nobody is to be told.
+    fn told(
+        keys: Vec<Box<[u8]>>,
+        writer: Option<u64>,
+        receivers: Vec<(u64, bool)>,
+    ) -> Option<Untold> {
+        (!receivers.is_empty()).then(|| {
+            let receivers = receivers.into_iter();
+            Untold::Invalidation(Invalidation { keys, writer, receivers })
+        })
+    }
+
     /// Sends it to the next clients. False: none remain.
     pub(super) fn step(&mut self, shared: &Shared) -> bool {
         for (id, broadcast) in self.receivers.by_ref().take(AT_ONCE) {
             let Some(known) = shared.registry.get(id) else { continue };
             // The client may have ended tracking since, or changed its mode.
             if known.has(flag::TRACKING) && known.has(flag::BROADCAST) == broadcast {
-                send_invalidation(shared, &known, Some(&self.key), self.writer);
+                send_invalidation(shared, &known, Some(&self.keys), self.writer);
             }
         }
         self.receivers.len() > 0
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.key.len() + self.receivers.len() * size_of::<(u64, bool)>()
+        let keys: usize = self.keys.iter().map(|key| size_of::<Box<[u8]>>() + key.len()).sum();
+        keys + self.receivers.len() * size_of::<(u64, bool)>()
     }
 }
 
@@ -290,12 +380,12 @@ fn add(all: &mut BTreeMap<Box<[u8]>, Subscribers>, known: &Arc<Known>, prefix: &
     }
 }
 
-/// The clients of all prefixes of `key`, the longest prefix first. Costs a look-up for each prefix,
-/// and one for each other that shares a beginning with it.
-fn clients_of<'a>(
+/// All prefixes of `key` with their clients, the longest prefix first. Costs a look-up for each
+/// prefix, and one for each other that shares a beginning with it.
+fn prefixes_of<'a>(
     all: &'a BTreeMap<Box<[u8]>, Subscribers>,
     key: &'a [u8],
-) -> impl Iterator<Item = &'a Subscribers> {
+) -> impl Iterator<Item = (&'a [u8], &'a Subscribers)> {
     // Prefixes of the key that are longer than this were seen.
     let mut rest = Some(key);
     std::iter::from_fn(move || {
@@ -310,15 +400,20 @@ fn clients_of<'a>(
             let shared = last.iter().zip(key).take_while(|(a, b)| a == b).count();
             if shared == last.len() {
                 rest = shared.checked_sub(1).map(|shorter| &key[..shorter]);
-                return Some(clients);
+                return Some((&**last, clients));
             }
             rest = Some(&key[..shared]);
         }
     })
 }
 
-/// Sends an invalidation to one client; without a key: of all keys.
-fn send_invalidation(shared: &Shared, known: &Known, key: Option<&[u8]>, writer: Option<u64>) {
+/// Sends an invalidation to one client; without keys: of all keys.
+fn send_invalidation(
+    shared: &Shared,
+    known: &Known,
+    keys: Option<&[Box<[u8]>]>,
+    writer: Option<u64>,
+) {
     if known.has(flag::NO_LOOP) && writer == Some(known.id()) {
         return;
     }
@@ -326,7 +421,7 @@ fn send_invalidation(shared: &Shared, known: &Known, key: Option<&[u8]>, writer:
     let redirect = known.redirect.load(Relaxed);
     if redirect == 0 {
         if known.version() == Version::V3 {
-            known.push(&message(Version::V3, key), limit);
+            known.push(&message(Version::V3, keys), limit);
         }
         return;
     }
@@ -344,12 +439,12 @@ fn send_invalidation(shared: &Shared, known: &Known, key: Option<&[u8]>, writer:
     };
     let version = target.version();
     if version == Version::V3 || target.has(flag::SUBSCRIBER) {
-        target.push(&message(version, key), limit);
+        target.push(&message(version, keys), limit);
     }
 }
 
-fn message(version: Version, key: Option<&[u8]>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(64 + key.map_or(0, <[u8]>::len));
+fn message(version: Version, keys: Option<&[Box<[u8]>]>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
     let mut reply = Reply::new(&mut bytes, version);
     if version == Version::V3 {
         reply.push(2);
@@ -359,10 +454,10 @@ fn message(version: Version, key: Option<&[u8]>) -> Vec<u8> {
         reply.bulk(b"message");
         reply.bulk(CHANNEL);
     }
-    match key {
-        Some(key) => {
-            reply.array(1);
-            reply.bulk(key);
+    match keys {
+        Some(keys) => {
+            reply.array(keys.len());
+            keys.iter().for_each(|key| reply.bulk(key));
         }
         None => reply.null(),
     }
@@ -391,7 +486,7 @@ mod tests {
         for key in ["", "a", "abce", "abde", "abz", "ad", "c", "user:1", "user:123", "user:2", "us"]
         {
             let found: Vec<u64> =
-                clients_of(&all, key.as_bytes()).flat_map(Subscribers::ids).collect();
+                prefixes_of(&all, key.as_bytes()).flat_map(|(_, clients)| clients.ids()).collect();
             let mut expected: Vec<&str> =
                 prefixes.iter().copied().filter(|prefix| key.starts_with(prefix)).collect();
             expected.sort_by_key(|prefix| usize::MAX - prefix.len());

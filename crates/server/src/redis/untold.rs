@@ -195,6 +195,16 @@ impl Face {
         waiting.0.push_back(untold);
     }
 
+    /// Tells clients that track prefixes of the keys that a client's command has changed.
+    #[cold]
+    pub(super) fn tell_gathered(&self, writer: u64) {
+        for (prefix, keys) in self.gathered.take() {
+            if let Some(untold) = self.shared.tracking.of_prefix(&prefix, keys, writer) {
+                self.tell(untold);
+            }
+        }
+    }
+
     /// Returns whether messages remain to be delivered.
     pub(super) fn has_untold(&self) -> bool {
         !self.untold.borrow().is_empty()

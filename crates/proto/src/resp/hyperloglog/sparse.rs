@@ -64,6 +64,21 @@ pub(super) fn each_run(bytes: &[u8], mut f: impl FnMut(usize, usize, u8)) -> Res
     if register == REGISTERS { Ok(()) } else { Err(Corrupted) }
 }
 
+/// The runs as text: `z:` and `Z:` with a number of zeros, `v:` with a value and a number.
+pub(super) fn shown(bytes: &[u8]) -> Result<String, Corrupted> {
+    let (mut at, mut words) = (0, Vec::new());
+    while at < bytes.len() {
+        let Run { len, value, bytes } = run(bytes, at)?;
+        words.push(match (value, bytes) {
+            (0, 1) => format!("z:{len}"),
+            (0, _) => format!("Z:{len}"),
+            _ => format!("v:{value},{len}"),
+        });
+        at += bytes;
+    }
+    Ok(words.join(" "))
+}
+
 /// Raises a register of a whole value. Some(false): it is as high. None: the value must become
 /// dense for it.
 pub(super) fn set_sparse(

@@ -19,7 +19,10 @@ pub(super) struct StreamLoader {
     at: At,
     /// Listpacks, then groups that are still to come.
     left: u64,
+    first: Option<StreamId>,
     last: Option<StreamId>,
+    /// Number of entries, and the last ID given.
+    facts: (u64, StreamId),
 }
 
 /// The part that comes next.
@@ -53,7 +56,14 @@ struct Entries {
 
 impl StreamLoader {
     pub(super) fn new(kind: u8, reader: &mut Reader<'_>) -> Result<StreamLoader, Bad> {
-        Ok(StreamLoader { kind, at: At::Listpacks, left: reader.len()?, last: None })
+        Ok(StreamLoader {
+            kind,
+            at: At::Listpacks,
+            left: reader.len()?,
+            first: None,
+            last: None,
+            facts: (0, StreamId::MIN),
+        })
     }
 
     /// The next part; None: it was the last.
@@ -78,6 +88,7 @@ impl StreamLoader {
                         if self.last.is_some_and(|last| id <= last) || id == StreamId::MIN {
                             return Err(Bad);
                         }
+                        self.first = self.first.or(Some(id));
                         self.last = Some(id);
                         return Ok(Some(Part::Entry(id, pairs)));
                     }
@@ -88,7 +99,7 @@ impl StreamLoader {
                     self.left -= 1;
                     let (name, last) = (reader.string()?, id(reader)?);
                     let read = match self.kind {
-                        kind::STREAM => None,
+                        kind::STREAM => self.read_up_to(last),
                         _ => Some(reader.len()?).filter(|read| *read != u64::MAX),
                     };
                     self.at = At::Pending(reader.len()?);
@@ -120,11 +131,25 @@ impl StreamLoader {
         }
     }
 
-    fn facts(&self, reader: &mut Reader<'_>) -> Result<Part, Bad> {
+    /// Number of entries that a group of an old payload has read: it counts from the first entry
+    /// there is. None: not known. (Redis: `streamEstimateDistanceFromFirstEverEntry`.)
+    fn read_up_to(&self, id: StreamId) -> Option<u64> {
+        let (count, last) = self.facts;
+        match self.first {
+            _ if count == 0 => Some(0),
+            _ if id == last => Some(count),
+            Some(first) if id < first => Some(0),
+            Some(first) if id == first => Some(1),
+            _ => None,
+        }
+    }
+
+    fn facts(&mut self, reader: &mut Reader<'_>) -> Result<Part, Bad> {
         let (count, last) = (reader.len()?, id(reader)?);
         if self.last.is_some_and(|own| own > last) {
             return Err(Bad);
         }
+        self.facts = (count, last);
         if self.kind == kind::STREAM {
             return Ok(Part::Facts(count, last, StreamId::MIN, count));
         }

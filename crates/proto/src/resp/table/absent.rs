@@ -1,13 +1,11 @@
 //! Commands of Redis that Larder does not have, so that a client that sends one gets the reason
 //! instead of "unknown command", and so that rules of users may name them.
 
-use super::category::{ADMIN, CONNECTION, DANGEROUS, FAST, HYPERLOGLOG, KEYSPACE, SLOW, WRITE};
+use super::category::{ADMIN, CONNECTION, DANGEROUS, FAST, KEYSPACE, SLOW, WRITE};
 
 /// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// Redis's own structures.
-    Debugging,
     /// Copies of the data on other servers.
     Replication,
     /// Files of the data.
@@ -17,7 +15,6 @@ pub enum Absent {
 }
 
 static ABSENT: &[(Absent, &str)] = &[
-    (Absent::Debugging, "pfdebug pfselftest"),
     (
         Absent::Replication,
         "asking failover migrate psync replconf replicaof restore-asking slaveof sync",
@@ -41,8 +38,6 @@ pub static COMMANDS: &[(&str, u32)] = &[
     ("module|load", OPERATORS),
     ("module|loadex", OPERATORS),
     ("module|unload", OPERATORS),
-    ("pfdebug", WRITE | HYPERLOGLOG | OPERATORS),
-    ("pfselftest", HYPERLOGLOG | OPERATORS),
     ("psync", OPERATORS),
     ("replconf", OPERATORS),
     ("replicaof", OPERATORS),
@@ -62,7 +57,6 @@ impl Absent {
     /// The error for a client, its code included.
     pub fn error(self) -> &'static str {
         match self {
-            Absent::Debugging => "ERR Larder has no commands to debug Redis's own structures",
             Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
             Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",
             Absent::Modules => "ERR Larder loads no modules",

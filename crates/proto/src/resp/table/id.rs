@@ -365,4 +365,6 @@ pub enum Id {
     Pfadd,
     Pfcount,
     Pfmerge,
+    Pfdebug,
+    Pfselftest,
 }

@@ -129,7 +129,7 @@ pub(crate) fn refusal(
     user: Option<&[u8]>,
 ) {
     let now = shared.clock.now();
-    let line = client::describe(&conn.known, now);
+    let line = client::describe(&conn.known, now, None);
     let own = conn.known.text.lock().user.clone();
     let user = user.unwrap_or(&own);
     let most = shared.config.acl_log_len.load(Relaxed) as usize;

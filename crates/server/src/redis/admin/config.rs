@@ -38,7 +38,10 @@ impl Get {
         for param in PARAMS {
             for name in [Some(param.name), param.alias].into_iter().flatten() {
                 let (is, shown) = match &pattern {
-                    Some(pattern) => (pattern.matches(name.as_bytes()), name.as_bytes()),
+                    Some(pattern) => {
+                        let is = !param.is_hidden() && pattern.matches(name.as_bytes());
+                        (is, name.as_bytes())
+                    }
                     // An exact name is answered in the client's spelling.
                     None => (name.as_bytes() == lower, wanted),
                 };
@@ -114,7 +117,13 @@ fn refuse(ctx: &mut Ctx<'_>, param: &Param, reason: &str) {
 }
 
 pub(crate) fn reset_statistics(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.shared.baseline.reset(figures(ctx.shared));
+    // This call is the first of the new time.
+    let own = |name: &str| u64::from(name == "command config|resetstat 0");
+    let figures = figures(ctx.shared).map(|(name, value)| {
+        let before = value - own(&name);
+        (name, before)
+    });
+    ctx.shared.baseline.reset(figures);
     ctx.shared.counters.iter().for_each(|worker| {
         worker.hot.forget();
         worker.forget_latencies();

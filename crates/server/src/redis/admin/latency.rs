@@ -1,6 +1,6 @@
-//! LATENCY: histograms of commands. Events are not recorded (`latency-monitor-threshold` is 0).
+//! LATENCY: events ([`crate::redis::events`]), and histograms of commands.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 use larder_proto::resp::{Args, table};
 
@@ -12,25 +12,84 @@ use crate::redis::{
     shared::Shared,
 };
 
-pub(crate) fn nothing(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().array(0);
+/// LATENCY LATEST: of each kind of event its last second, and the longest of all.
+pub(crate) fn latest(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let all = ctx.shared.events.all();
+    let mut reply = ctx.reply();
+    reply.array(all.len());
+    for (kind, series) in all {
+        let (second, millis) = series.samples.back().copied().unwrap_or_default();
+        reply.array(4);
+        reply.bulk(kind.as_bytes());
+        [second, millis, series.longest].iter().for_each(|number| reply.integer(*number as i64));
+    }
 }
 
-pub(crate) fn reset(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().integer(0);
+/// LATENCY HISTORY event
+pub(crate) fn history(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let series = ctx.shared.events.of(args.get(2)).unwrap_or_default();
+    let mut reply = ctx.reply();
+    reply.array(series.samples.len());
+    for (second, millis) in series.samples {
+        reply.array(2);
+        reply.integer(second as i64);
+        reply.integer(millis as i64);
+    }
 }
 
+/// LATENCY RESET \[event ...]
+pub(crate) fn reset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let gone = ctx.shared.events.forget(args.from(2));
+    ctx.reply().count(gone);
+}
+
+/// Columns of a bar in LATENCY GRAPH.
+const COLUMNS: u64 = 50;
+
+/// LATENCY GRAPH event: a bar for each second.
 pub(crate) fn graph(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let error = format!("ERR No samples available for event '{}'", text(args.get(2)));
-    ctx.reply().error(error);
+    let Some(series) = ctx.shared.events.of(args.get(2)) else {
+        let error = format!("ERR No samples available for event '{}'", text(args.get(2)));
+        return ctx.reply().error(error);
+    };
+    let now = ctx.face.wall_micros() / 1_000_000;
+    let times = || series.samples.iter().map(|(_, millis)| *millis);
+    let high = times().max().unwrap_or_default();
+    let mut lines = format!(
+        "{} - high {high} ms, low {} ms (all time high {} ms)\n",
+        text(args.get(2)),
+        times().min().unwrap_or_default(),
+        series.longest
+    );
+    for (second, millis) in &series.samples {
+        let columns = (millis * COLUMNS / high.max(1)) as usize;
+        let ago = now.saturating_sub(*second);
+        lines.push_str(&format!("{ago:>8}s {millis:>8} ms {}\n", "#".repeat(columns)));
+    }
+    ctx.reply().verbatim("txt", lines.as_bytes());
 }
 
+/// LATENCY DOCTOR
 pub(crate) fn doctor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().verbatim(
-        "txt",
-        b"Larder does not watch single latency events. LATENCY HISTOGRAM and INFO latencystats tell how long commands \
-          take, SLOWLOG GET which were slow.\n",
+    let mut lines = String::new();
+    if ctx.shared.config.latency_threshold.load(Relaxed) == 0 {
+        lines.push_str(
+            "Events are not noted: CONFIG SET latency-monitor-threshold <milliseconds> has \
+             commands noted that take longer.\n",
+        );
+    }
+    for (kind, series) in ctx.shared.events.all() {
+        lines.push_str(&format!(
+            "{kind}: {} seconds with such commands, the longest took {} ms.\n",
+            series.samples.len(),
+            series.longest
+        ));
+    }
+    lines.push_str(
+        "SLOWLOG GET tells which commands were slow; LATENCY HISTOGRAM and INFO latencystats how \
+         long all take. While one takes long, others are served.\n",
     );
+    ctx.reply().verbatim("txt", lines.as_bytes());
 }
 
 /// Histograms of the timed commands by name: calls per bucket of microseconds.
@@ -49,7 +108,9 @@ fn exact_times(shared: &Shared) -> Vec<(&'static str, [u64; BUCKETS])> {
     shared.counters.iter().for_each(|counters| counters.add_latencies(&mut sums));
     let mut times = Vec::new();
     for command in info::commands() {
-        let [calls, micros, ..] = info::per_command(shared, command);
+        let [mut calls, micros, ..] = info::per_command(shared, command);
+        // This call has not ended.
+        calls -= u64::from(calls > 0 && command.id == table::Id::LatencyHistogram);
         if calls > 0 {
             let mut classes = sums.remove(&(command.id as u16)).unwrap_or([0; BUCKETS]);
             if classes.iter().all(|count| *count == 0) {

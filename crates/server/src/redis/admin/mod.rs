@@ -16,6 +16,8 @@ use larder_proto::resp::table::Id;
 
 use super::dispatch::Handler;
 
+pub(crate) use info::memory as memory_in_use;
+
 /// The handler of a command about the server; None: another command.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
     Some(match id {
@@ -39,8 +41,8 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         Id::LatencyDoctor => latency::doctor,
         Id::LatencyGraph => latency::graph,
         Id::LatencyHistogram => latency::histogram,
-        Id::LatencyHistory => latency::nothing,
-        Id::LatencyLatest => latency::nothing,
+        Id::LatencyHistory => latency::history,
+        Id::LatencyLatest => latency::latest,
         Id::LatencyReset => latency::reset,
         Id::MemoryDoctor => memory::doctor,
         Id::MemoryMallocStats => memory::allocator,

@@ -6,7 +6,11 @@ use std::fmt::Write;
 use crate::{
     object::Shared as _,
     redis::{
-        config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag,
+        config::{memory, params},
+        conn::REDIS_VERSION,
+        counters::BUCKETS,
+        ctx::Ctx,
+        known::flag,
         stats::Sample,
     },
 };
@@ -85,7 +89,7 @@ fn human(bytes: u64) -> String {
 }
 
 pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
-    let budget = ctx.store.totals().budget;
+    let budget = memory::limit(ctx.shared);
     let (used, overhead) = info::memory(ctx.shared);
     let resident = resident();
     let system = total_memory();
@@ -127,7 +131,7 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "used_memory_scripts_human:{}", human(bytes as u64));
     line!(out, "maxmemory:{budget}");
     line!(out, "maxmemory_human:{}", human(budget));
-    line!(out, "maxmemory_policy:{}", params::policy(ctx.shared));
+    line!(out, "maxmemory_policy:{}", memory::policy(ctx.shared));
     line!(out, "allocator_frag_ratio:1.00");
     line!(out, "allocator_frag_bytes:0");
     line!(out, "allocator_rss_ratio:1.00");

@@ -2,9 +2,13 @@
 //! holds the values, [`kept`] those without effect.
 
 mod kept;
+pub(crate) mod memory;
 pub(crate) mod params;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+};
 
 use crate::settings::RedisSettings;
 
@@ -47,6 +51,12 @@ pub(crate) struct Config {
     /// `busy-reply-threshold` in milliseconds: a script that takes longer is told of by BUSY.
     pub(crate) script_time: AtomicU64,
     pub(crate) latency_tracking: AtomicBool,
+    /// `latency-monitor-threshold` in milliseconds; 0: nothing is noted.
+    pub(crate) latency_threshold: AtomicU64,
+    /// `maxmemory`, if it was set to less than the memory of the start; else 0.
+    pub(crate) memory_limit: Arc<AtomicU64>,
+    /// `min-replicas-to-write`.
+    pub(crate) min_replicas: AtomicU64,
     /// `acllog-max-len`.
     pub(crate) acl_log_len: AtomicU64,
     pub(crate) kept: kept::Kept,
@@ -75,6 +85,9 @@ impl Config {
             run_entries: AtomicU64::new(100),
             script_time: AtomicU64::new(5000),
             latency_tracking: AtomicBool::new(true),
+            latency_threshold: AtomicU64::new(0),
+            memory_limit: Arc::default(),
+            min_replicas: AtomicU64::new(0),
             acl_log_len: AtomicU64::new(128),
             kept: kept::Kept::default(),
         }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use larder_proto::resp::number::parse_bytes;
 
 use crate::{
-    redis::{attention, notify, shared::Shared},
+    redis::{attention, notify, refusals, shared::Shared},
     settings::{Listen, Secret},
 };
 
 use super::{
     Config,
     kept::{Check, INT, LONG},
+    memory,
 };
 
 /// A parameter.
@@ -61,8 +62,8 @@ const fn aliased(name: &'static str, alias: &'static str, kind: Kind) -> Param {
 }
 
 pub(crate) static PARAMS: &[Param] = &[
-    param("maxmemory", Kind::ReadOnly(|shared| shared.store.totals().budget.to_string())),
-    param("maxmemory-policy", Kind::ReadOnly(|shared| policy(shared).to_owned())),
+    param("maxmemory", Kind::Custom(memory::shown, memory::set)),
+    param("maxmemory-policy", Kind::Custom(memory::policy, memory::set_policy)),
     kept("maxmemory-samples", "5", Check::Number(1, INT)),
     param("maxclients", Kind::Number(|config| &config.connections, 1, u32::MAX as u64)),
     param("timeout", Kind::Number(|config| &config.timeout, 0, i32::MAX as u64)),
@@ -90,7 +91,10 @@ pub(crate) static PARAMS: &[Param] = &[
     ),
     param("latency-tracking", Kind::YesNo(|config| &config.latency_tracking)),
     kept("latency-tracking-info-percentiles", "50 99 99.9", Check::Percentiles),
-    kept("latency-monitor-threshold", "0", Check::Number(0, LONG)),
+    param(
+        "latency-monitor-threshold",
+        Kind::Number(|config| &config.latency_threshold, 0, LONG as u64),
+    ),
     aliased(
         "hash-max-listpack-entries",
         "hash-max-ziplist-entries",
@@ -163,7 +167,14 @@ pub(crate) static PARAMS: &[Param] = &[
     aliased("replica-read-only", "slave-read-only", Kind::Fixed("yes")),
     aliased("replica-serve-stale-data", "slave-serve-stale-data", Kind::Fixed("yes")),
     aliased("replica-priority", "slave-priority", Kind::Kept("100", Check::Number(0, INT))),
-    aliased("min-replicas-to-write", "min-slaves-to-write", Kind::Fixed("0")),
+    aliased(
+        "min-replicas-to-write",
+        "min-slaves-to-write",
+        Kind::Custom(
+            |shared| shared.config.min_replicas.load(Relaxed).to_string(),
+            set_min_replicas,
+        ),
+    ),
     kept("repl-timeout", "60", Check::Number(1, INT)),
     kept("repl-backlog-size", "1048576", Check::Bytes(1)),
     param("aclfile", Kind::ReadOnly(acl_file)),
@@ -172,7 +183,7 @@ pub(crate) static PARAMS: &[Param] = &[
     fixed("enable-debug-command", "no"),
     fixed("enable-module-command", "no"),
     fixed("enable-protected-configs", "no"),
-    fixed("maxmemory-clients", "0"),
+    param("maxmemory-clients", Kind::Custom(|_| "0".to_owned(), memory::set_clients)),
     kept("active-defrag-cycle-min", "1", Check::Number(1, 99)),
     kept("active-defrag-cycle-max", "25", Check::Number(1, 99)),
     kept("active-defrag-threshold-lower", "10", Check::Number(0, 1000)),
@@ -247,6 +258,11 @@ impl Param {
         is(self.name) || self.alias.is_some_and(is)
     }
 
+    /// Returns whether only its own name shows it, not a pattern (Redis: `HIDDEN_CONFIG`).
+    pub(crate) fn is_hidden(&self) -> bool {
+        ["key-load-delay", "rdb-key-save-delay"].contains(&self.name)
+    }
+
     /// Sets the value. `Err`: the reason for a refusal, in Redis's words.
     pub(crate) fn set(&self, shared: &Shared, value: &[u8]) -> Result<(), String> {
         match self.kind {
@@ -290,9 +306,13 @@ fn within(number: Option<u64>, least: u64, most: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
-/// The nearest name in Redis for the policy: it evicts by frequency and recency of reads.
-pub(crate) fn policy(shared: &Shared) -> &'static str {
-    if shared.settings.no_evictions { "noeviction" } else { "allkeys-lfu" }
+/// `min-replicas-to-write`: there are none, so that any number but 0 refuses writes.
+fn set_min_replicas(shared: &Shared, value: &[u8]) -> Result<(), String> {
+    let number = number(value).ok_or("argument couldn't be parsed into an integer")?;
+    let number = within(u64::try_from(number).ok(), 0, INT as u64)?;
+    shared.config.min_replicas.store(number, Relaxed);
+    refusals::settle(shared);
+    Ok(())
 }
 
 /// The first TCP port; 0: none.

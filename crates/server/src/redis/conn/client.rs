@@ -146,8 +146,8 @@ pub(crate) fn reply(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-pub(crate) fn info(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let line = describe(&ctx.conn.known, ctx.now);
+pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let line = describe(&ctx.conn.known, ctx.now, Some(args));
     ctx.reply().verbatim("txt", line.as_bytes());
 }
 
@@ -221,9 +221,9 @@ struct ClientList {
 
 impl ClientList {
     /// Composes the line of the next client. False: none is left.
-    fn compose(&mut self, now: Ms) -> bool {
+    fn compose(&mut self, now: Ms, (own, args): (u64, &Args<'_>)) -> bool {
         let Some(known) = self.left.next() else { return false };
-        let line = describe(&known, now);
+        let line = describe(&known, now, (known.id() == own).then_some(args));
         self.bytes += line.len();
         match self.lines.back_mut().filter(|last| last.len() + LINE <= PIECE) {
             Some(last) => last.extend_from_slice(line.as_bytes()),
@@ -242,11 +242,11 @@ impl Job for ClientList {
         true
     }
 
-    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         // In a transaction nothing is sent between the commands.
         let most = if ctx.conn.in_exec { u64::MAX } else { HIGH_WATER };
         while !self.is_complete {
-            if !self.compose(ctx.now) {
+            if !self.compose(ctx.now, (ctx.conn.known.id(), args)) {
                 ctx.reply().verbatim_head("txt", self.bytes);
                 self.is_complete = true;
             } else if !self.held.resize((self.lines.len() * PIECE) as u64) {
@@ -296,8 +296,18 @@ fn letters(known: &Known) -> String {
     letters
 }
 
-/// A line of CLIENT LIST. Only the connection's worker knows its buffers, so their sizes are 0.
-pub(crate) fn describe(known: &Known, now: Ms) -> String {
+/// Bytes of a command as a client sends it, and of its arguments.
+fn lengths(args: &Args<'_>) -> (usize, usize) {
+    let head = |number: usize| "*\r\n".len() + number.to_string().len();
+    let bytes = args.from(0).map(<[u8]>::len).sum();
+    let heads: usize = args.from(0).map(|arg| head(arg.len()) + "\r\n".len()).sum();
+    (head(args.len()) + heads + bytes, bytes)
+}
+
+/// A line of CLIENT LIST. Only the connection's worker knows its buffers, so their sizes are 0, but
+/// for the command that asks.
+pub(crate) fn describe(known: &Known, now: Ms, asks: Option<&Args<'_>>) -> String {
+    let (sent, arguments) = asks.map(lengths).unwrap_or_default();
     let client = &known.client;
     let held = Text::clone(&known.text.lock());
     let seconds = |since: Ms| now.saturating_sub(since) / 1000;
@@ -312,7 +322,7 @@ pub(crate) fn describe(known: &Known, now: Ms) -> String {
     };
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
-         ssub={} multi={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
+         ssub={} multi={} qbuf={sent} qbuf-free=0 argv-mem={arguments} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
          omem={} tot-mem={} events=r cmd={} user={} redir={} resp={}{library}\n",
         client.id,
         address(client),

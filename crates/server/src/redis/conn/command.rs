@@ -118,7 +118,7 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let everything =
         || table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     let chosen: Vec<&str> = match args.len() {
-        2 => table::all().map(|command| command.name).collect(),
+        2 => everything().map(|command| command.name).collect(),
         5 if args.is(2, "filterby") && args.is(3, "module") => Vec::new(),
         5 if args.is(2, "filterby") && args.is(3, "aclcat") => {
             let wanted =

@@ -12,6 +12,7 @@ use crate::redis::{
     data::PART,
     known::flag,
     on_demand::OnDemand,
+    script,
     shared::{Face, Shared},
     state::{Conn, ENTRY, Tracks},
 };
@@ -34,6 +35,11 @@ pub(crate) fn remember(
     args: &Args<'_>,
 ) -> Option<bool> {
     let caching = conn.tracks.caching;
+    if conn.in_script {
+        // The script remembers the keys that it has declared.
+        conn.remembers = false;
+        return caching;
+    }
     let shared = &*face.shared;
     let tracks = &conn.tracks;
     let keeps = match (tracks.opt_in, tracks.opt_out) {
@@ -41,9 +47,11 @@ pub(crate) fn remember(
         (_, true) => tracks.caching != Some(false),
         _ => true,
     };
-    let keeps = keeps && command.has(what::READONLY);
-    // A command with many keys (MGET, EXISTS, TOUCH) remembers them in parts: `Ctx::remember`.
-    conn.remembers = keeps && command.last < 0 && args.len() > PART;
+    let is_script = script::runs(command.id);
+    let keeps = keeps && (is_script || command.has(what::READONLY));
+    // A command with many keys (MGET, EXISTS, TOUCH) remembers them in parts: `Ctx::remember`; a
+    // script when it reads.
+    conn.remembers = keeps && (is_script || (command.last < 0 && args.len() > PART));
     if keeps && !conn.remembers {
         for place in command.places(args) {
             let dropped = shared.tracking.remember(shared, args.get(place), conn.known.id());

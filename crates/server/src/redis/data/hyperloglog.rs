@@ -12,6 +12,7 @@ use super::Run;
 use super::access::string;
 use super::errors::{Outcome, Refused};
 use super::joined::Whole;
+use super::pfdebug::{pfdebug, pfselftest};
 
 const NOT_ONE: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
 /// Elements, or bytes of them, that are added between two checks of the clock.
@@ -26,6 +27,8 @@ pub(super) fn command(id: Id) -> Option<Run> {
         Id::Pfadd => pfadd,
         Id::Pfcount => pfcount,
         Id::Pfmerge => pfmerge,
+        Id::Pfdebug => pfdebug,
+        Id::Pfselftest => pfselftest,
         _ => return None,
     })
 }
@@ -37,7 +40,7 @@ impl From<Corrupted> for Refused {
 }
 
 /// The HyperLogLog of an entry.
-fn of(entry: &Entry<'static>) -> Outcome<HyperLogLog> {
+pub(super) fn of(entry: &Entry<'static>) -> Outcome<HyperLogLog> {
     if entry.len() > HyperLogLog::LONGEST as u64 {
         return Err(NOT_ONE.into());
     }
@@ -45,7 +48,7 @@ fn of(entry: &Entry<'static>) -> Outcome<HyperLogLog> {
 }
 
 /// Writes a HyperLogLog in place of what was read. None: another write came first.
-fn put(
+pub(super) fn put(
     ctx: &Ctx<'_>,
     key: &[u8],
     old: Option<&Entry<'static>>,

@@ -130,9 +130,8 @@ fn lpos_options(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Lpos> {
         if args.is(at, "RANK") {
             rank = parse_i64(value).ok_or(NOT_INTEGER)?;
             if rank == i64::MIN {
-                return Err("ERR value is out of range, value must between -9223372036854775807 \
-                            and 9223372036854775807"
-                    .into());
+                // As Redis, which cannot negate it.
+                rank = -1;
             }
             if rank == 0 {
                 return Err("ERR RANK can't be zero: use 1 to start from the first match, 2 from \

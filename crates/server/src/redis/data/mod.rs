@@ -57,6 +57,7 @@ mod long;
 mod moves;
 mod object;
 mod parts;
+mod pfdebug;
 mod random;
 mod range;
 mod set;

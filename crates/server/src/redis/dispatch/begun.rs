@@ -76,6 +76,9 @@ pub(crate) fn resume(
         }
     }
     running.ready = face.ready.take();
+    if face.gathered.is_used() {
+        face.tell_gathered(conn.known.id());
+    }
     running.take_untold(face, &conn.known.client);
     if !running.untold.is_empty() {
         if progress == Progress::Done {
@@ -92,12 +95,14 @@ pub(crate) fn resume(
         return progress == Progress::Done;
     };
     if running.is_silent && out.scratch().get(at) == Some(&b'-') {
-        failed(face, command, &out.scratch()[at + 1..]);
+        failed(face, conn, command, &out.scratch()[at + 1..]);
     }
     face.counters.commands[command.id as usize].micros.add(running.micros);
     if running.micros >= face.shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
         super::slow(&face.shared, conn, args, (now, running.micros));
     }
+    let second = face.wall_micros() / 1_000_000;
+    face.shared.events.took(&face.shared.config, command, second, running.micros);
     true
 }
 

@@ -30,8 +30,9 @@ pub(crate) struct Script {
     /// SHA-1 of its text in hexadecimal digits.
     pub(crate) name: Arc<str>,
     pub(crate) text: Arc<[u8]>,
-    /// Its first line has flags: whether it does not write (`flags=no-writes`).
-    pub(crate) no_writes: Option<bool>,
+    /// Its flags, if its first line has any: bits in the order of
+    /// [`FLAGS`](larder_script::FLAGS).
+    pub(crate) flags: Option<u8>,
 }
 
 #[derive(Default)]

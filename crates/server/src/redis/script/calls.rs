@@ -11,10 +11,11 @@ use larder_proto::resp::{Args, Owned, Version, table::flag};
 
 use super::job::{Next, ScriptJob};
 use crate::redis::{
-    acl,
+    acl, attention,
     ctx::Ctx,
     dispatch::{self, Found},
     locks::WantedStripes,
+    pause, refusals,
     state::gate,
 };
 
@@ -34,13 +35,23 @@ impl ScriptJob {
         let args = owned.args();
         let found = match self.may_run(ctx, &args) {
             Ok(found) => found,
-            Err(text) => return Some(Next::Reply(format!("-{text}\r\n").into_bytes())),
+            Err(text) => {
+                if let Ok(Found { command, .. }) = dispatch::find(ctx.face, &args) {
+                    ctx.face.counters.commands[command.id as usize].rejected.one();
+                }
+                ctx.face.counters.error(text.as_bytes());
+                return Some(Next::Reply(format!("-{text}\r\n").into_bytes()));
+            }
         };
         if found.command.has(flag::WRITE | flag::READONLY) && !self.has_keys(ctx, found, &args) {
             return Some(Next::Call(Box::new(owned), version));
         }
         if found.command.has(flag::WRITE) && !self.may_write() {
             return Some(Next::Reply(b"-ERR killed\r\n".to_vec()));
+        }
+        if found.command.has(flag::READONLY) && !self.tracked.is_empty() {
+            ctx.conn.remembers = true;
+            ctx.remember(std::mem::take(&mut self.tracked).iter().map(Vec::as_slice));
         }
         // The hint belongs to the command that runs the script.
         ctx.face.hint.set(None);
@@ -71,8 +82,14 @@ impl ScriptJob {
         if ctx.conn.gates & gate::RESTRICTED != 0 {
             acl::check_in_script(ctx.shared, ctx.conn, found.command, args)?;
         }
-        if self.read_only && found.command.has(flag::WRITE | flag::MAY_REPLICATE) {
+        if self.read_only && pause::changes(found.command) {
             return Err(READ_ONLY.into());
+        }
+        if attention::any(ctx.shared, attention::REFUSALS)
+            && !self.wrote
+            && let Some(text) = refusals::in_script(ctx.shared, found.command, self.allows_full)
+        {
+            return Err(text.into());
         }
         Ok(found)
     }

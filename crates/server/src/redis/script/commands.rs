@@ -20,7 +20,7 @@ pub(super) fn load(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         args: Vec::new(),
         version: ctx.version,
     };
-    eval::start(ctx, args, task, true);
+    eval::start(ctx, args, task, (true, None));
 }
 
 /// SCRIPT EXISTS sha1 [sha1 ...]

@@ -5,8 +5,13 @@ use std::sync::Arc;
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_script::{Task, Work, sha1_hex};
 
-use super::{cache::Script, job::ScriptJob, running::BUSY, shebang};
-use crate::redis::ctx::Ctx;
+use super::{
+    cache::Script,
+    job::ScriptJob,
+    running::BUSY,
+    shebang::{self, NO_WRITES},
+};
+use crate::redis::{attention, ctx::Ctx, monitor};
 
 /// EVAL script numkeys [key ...] [arg ...]
 pub(super) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -28,7 +33,15 @@ pub(super) fn eval_sum_read_only(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     run(ctx, args, true, true);
 }
 
+/// Shows the script to the monitors, before its commands.
+pub(super) fn show(ctx: &Ctx<'_>, args: &Args<'_>) {
+    if attention::any(ctx.shared, attention::MONITOR) {
+        monitor::show(ctx.face, ctx.conn, args);
+    }
+}
+
 fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, by_sum: bool, read_only: bool) {
+    show(ctx, args);
     let keys = match keys(args) {
         Ok(keys) => keys,
         Err(text) => return ctx.reply().error(text),
@@ -37,12 +50,13 @@ fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, by_sum: bool, read_only: bool) {
         Ok(script) => script,
         Err(text) => return ctx.reply().error(text),
     };
-    if read_only && script.no_writes == Some(false) {
+    let only_reads = script.flags.map(|flags| flags & NO_WRITES != 0);
+    if read_only && only_reads == Some(false) {
         return ctx.reply().error(WRITES);
     }
-    let read_only = read_only || script.no_writes == Some(true);
+    let read_only = read_only || only_reads == Some(true);
     let task = task(ctx, args, (script.name, script.text, Work::Run), keys);
-    start(ctx, args, task, read_only);
+    start(ctx, args, task, (read_only, script.flags));
 }
 
 /// Error for a script or function with flags, of which none says that it does not write.
@@ -61,12 +75,12 @@ pub(super) fn task(
     Task { name, text, work, keys, args, version: ctx.version }
 }
 
-/// Runs or compiles a script.
-pub(super) fn start(ctx: &mut Ctx<'_>, args: &Args<'_>, task: Task, read_only: bool) {
+/// Runs or compiles a script: does it read only, and which flags has it?
+pub(super) fn start(ctx: &mut Ctx<'_>, args: &Args<'_>, task: Task, kind: (bool, Option<u8>)) {
     let Some(state) = ctx.face.machines.take(ctx.face) else {
         return ctx.reply().error(BUSY);
     };
-    let job = ScriptJob::new(ctx, args, state, task, read_only);
+    let job = ScriptJob::new(ctx, args, state, task, kind);
     ctx.go(job, args);
 }
 
@@ -102,8 +116,8 @@ pub(super) fn script(ctx: &Ctx<'_>, text: &[u8]) -> Result<Script, String> {
     if let Some(script) = ctx.shared.scripts.get(name.as_bytes()) {
         return Ok(script);
     }
-    let no_writes = shebang::read(text)?;
-    let script = Script { name: name.into(), text: Arc::from(text), no_writes };
+    let flags = shebang::read(text)?;
+    let script = Script { name: name.into(), text: Arc::from(text), flags };
     ctx.shared.scripts.add(ctx.shared.clients.room(), &script);
     Ok(script)
 }

@@ -14,15 +14,14 @@ use super::{
     eval,
     job::ScriptJob,
     libraries::{BYTES, Library, Policy},
-    running, shebang,
+    running,
+    shebang::{self, NO_WRITES},
 };
 use crate::{
     clock::Ms,
     redis::{ctx::Ctx, dispatch::text},
 };
 
-/// Bit of the flag `no-writes`.
-const NO_WRITES: u8 = 1;
 /// Milliseconds that a library may take to load.
 const LOAD: Ms = 500;
 /// Answer to a library that takes longer.
@@ -39,6 +38,7 @@ pub(super) fn call_read_only(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, read_only: bool) {
+    eval::show(ctx, args);
     let Some((library, function)) = ctx.shared.libraries.function(args.get(1)) else {
         return ctx.reply().error("ERR Function not found");
     };
@@ -53,7 +53,7 @@ fn run(ctx: &mut Ctx<'_>, args: &Args<'_>, read_only: bool) {
     }
     let what = (Arc::from(function.name), library.text.clone(), Work::Call(library.id));
     let task = eval::task(ctx, args, what, keys);
-    eval::start(ctx, args, task, !writes);
+    eval::start(ctx, args, task, (!writes, Some(function.flags)));
 }
 
 /// Libraries that are loaded, one after the other.

@@ -9,6 +9,7 @@ use super::{
     functions::{LATE, Loading},
     machines::State,
     running::{Called, Running},
+    shebang::ALLOW_OOM,
 };
 use crate::{
     clock::Ms,
@@ -19,6 +20,7 @@ use crate::{
         job::{Begun, Job, Progress},
         locks::{KeptStripes, WantedStripes},
         slowlog,
+        state::gate,
     },
 };
 
@@ -43,6 +45,8 @@ pub(super) struct ScriptJob {
     state: Option<State>,
     next: Option<Next>,
     pub(super) read_only: bool,
+    /// It may write when the memory is full (`allow-oom`).
+    pub(super) allows_full: bool,
     /// The time for all its commands.
     pub(super) now: Ms,
     /// Database, which SELECT changes for the script alone.
@@ -50,6 +54,9 @@ pub(super) struct ScriptJob {
     /// Replies of its commands.
     pub(super) out: Out,
     pub(super) held: WantedStripes,
+    /// Its declared keys, if its client is to be told of their changes once it has read (Redis:
+    /// whichever key it reads).
+    pub(super) tracked: Vec<Vec<u8>>,
     /// The stripes of its declared keys.
     declared: WantedStripes,
     /// Hash of the script, by which it is known to use no others; 0: it is no script.
@@ -74,7 +81,7 @@ impl ScriptJob {
         args: &Args<'_>,
         state: State,
         task: Task,
-        read_only: bool,
+        (read_only, flags): (bool, Option<u8>),
     ) -> ScriptJob {
         let mut held = ctx.conn.exec_stripes.as_deref().cloned().unwrap_or_default();
         if ctx.conn.exec_stripes.is_none()
@@ -84,6 +91,8 @@ impl ScriptJob {
         }
         let mut declared = WantedStripes::default();
         task.keys.iter().for_each(|key| declared.key(key));
+        let remembers = ctx.conn.gates & gate::TRACKING != 0 && ctx.conn.remembers;
+        let tracked = if remembers { task.keys.clone() } else { Vec::new() };
         let hash =
             command(args).map_or(0, |command| ctx.shared.locks.declared.hash(command.id, args));
         let is_call = matches!(task.work, Work::Call(_));
@@ -93,10 +102,12 @@ impl ScriptJob {
             state: Some(state),
             next: Some(Next::Start(Box::new(task))),
             read_only,
+            allows_full: flags.is_some_and(|flags| flags & ALLOW_OOM != 0),
             now: ctx.now,
             db: ctx.db,
             out: Out::default(),
             held,
+            tracked,
             declared,
             hash,
             strayed: false,
@@ -115,7 +126,7 @@ impl ScriptJob {
         task: Task,
         loading: Loading,
     ) -> ScriptJob {
-        let job = ScriptJob::new(ctx, args, state, task, true);
+        let job = ScriptJob::new(ctx, args, state, task, (true, None));
         ScriptJob { loading: Some(loading), hash: 0, ..job }
     }
 
@@ -235,6 +246,7 @@ impl ScriptJob {
             ctx.shared.locks.declared.learn(self.hash, self.strayed);
         }
         self.more.clear();
+        ctx.conn.is_passed_on = state.machine.is_passed_on();
         ctx.face.machines.give(state);
         let reply = match &mut self.loading {
             Some(loading) if loading.is_late => LATE,

@@ -26,9 +26,9 @@ mod machines;
 mod running;
 mod shebang;
 
-use larder_proto::resp::table::Id;
+use larder_proto::resp::{Args, table::Id};
 
-use super::dispatch::Handler;
+use super::{dispatch::Handler, shared::Shared};
 
 pub(crate) use cache::Scripts;
 pub(crate) use declared::Declared;
@@ -61,6 +61,22 @@ pub(crate) fn handler(id: Id) -> Option<Handler> {
         _ => return None,
     })
 }
+
+/// The flags of the script or function that a command runs: bits in the order of
+/// [`FLAGS`](larder_script::FLAGS). None: it has none, or there is no such script.
+#[cold]
+pub(crate) fn flags(shared: &Shared, id: Id, args: &Args<'_>) -> Option<u8> {
+    let name = args.get(1);
+    match id {
+        Id::Eval | Id::EvalRo => shebang::read(name).ok().flatten(),
+        Id::Evalsha | Id::EvalshaRo => shared.scripts.get(name)?.flags,
+        Id::Fcall | Id::FcallRo => Some(shared.libraries.function(name)?.1.flags),
+        _ => None,
+    }
+}
+
+/// Flags of [`flags`].
+pub(crate) use shebang::{ALLOW_OOM, NO_WRITES};
 
 /// Returns whether the command runs a script.
 #[inline]

@@ -2,10 +2,15 @@
 //! `evalExtractShebangFlags`), or of a library, `#!lua name=...` (functions.c,
 //! `functionExtractLibMetaData`).
 
+use larder_proto::resp::inline;
 use larder_script::FLAGS;
 
-/// Reads the line of a script, if it has one: whether the script says that it does not write.
-pub(super) fn read(text: &[u8]) -> Result<Option<bool>, String> {
+/// Bits of flags, in the order of [`FLAGS`].
+pub(crate) const NO_WRITES: u8 = 1;
+pub(crate) const ALLOW_OOM: u8 = 1 << 1;
+
+/// Reads the line of a script, if it has one: its flags.
+pub(super) fn read(text: &[u8]) -> Result<Option<u8>, String> {
     if !text.starts_with(b"#!") {
         return Ok(None);
     }
@@ -18,20 +23,19 @@ pub(super) fn read(text: &[u8]) -> Result<Option<bool>, String> {
     if engine != "#!lua" {
         return Err(format!("ERR Unexpected engine in script shebang: {engine}"));
     }
-    let mut no_writes = false;
+    let mut bits = 0;
     for word in words {
         let Some(flags) = word.strip_prefix("flags=") else {
             return Err(format!("ERR Unknown lua shebang option: {word}"));
         };
         for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
-            match flag {
-                "no-writes" => no_writes = true,
-                flag if FLAGS.contains(&flag) => {}
-                _ => return Err(format!("ERR Unexpected flag in script shebang: {flag}")),
+            match FLAGS.iter().position(|known| *known == flag) {
+                Some(at) => bits |= 1 << at,
+                None => return Err(format!("ERR Unexpected flag in script shebang: {flag}")),
             }
         }
     }
-    Ok(Some(no_writes))
+    Ok(Some(bits))
 }
 
 /// Error for a name with other characters.
@@ -46,9 +50,11 @@ pub(super) fn library(text: &[u8]) -> Result<String, String> {
     let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
         return Err("ERR Invalid library metadata".into());
     };
-    let line = String::from_utf8_lossy(&text[2..end]);
-    let mut words = line.split_ascii_whitespace();
-    let engine = words.next().unwrap_or_default();
+    let words = inline::words(&text[..end]).filter(|words| !words.is_empty());
+    let words = words.ok_or("ERR Invalid library metadata")?;
+    let mut words = words.iter().map(|word| String::from_utf8_lossy(word));
+    let first = words.next().unwrap_or_default();
+    let engine = first.strip_prefix("#!").unwrap_or_default();
     let mut name = None;
     for word in words {
         match word.split_at_checked(5) {

@@ -4,6 +4,7 @@ use larder_proto::resp::{
     Reply, Version,
     collection::Kind,
     stream::{Consumer, Entry, Group, Pending, StreamId, key},
+    table::Id,
 };
 
 use super::super::super::{ctx::Class, ctx::Ctx, waiter::Waiter};
@@ -240,7 +241,7 @@ pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) {
     let Ok(Some(stream)) = ctx.open(key, Kind::Stream) else {
         let is_gone = ctx.look(key).is_none_or(|entry| kind_of(&entry) != Some(Kind::Stream));
         if reading.is_grouped() && is_gone {
-            refuse(waiter, NO_KEY);
+            refuse(ctx, waiter, NO_KEY);
         }
         return;
     };
@@ -249,7 +250,7 @@ pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) {
         Some((name, _)) => match stream.group(name) {
             Ok(Some(group)) => Some(group.last),
             Ok(None) => {
-                return refuse(waiter, NO_GROUP);
+                return refuse(ctx, waiter, NO_GROUP);
             }
             Err(_) => None,
         },
@@ -290,9 +291,14 @@ pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) {
 }
 
 #[cold]
-fn refuse(waiter: &Waiter, text: &str) {
-    waiter.answer(|reply| {
+fn refuse(ctx: &Ctx<'_>, waiter: &Waiter, text: &str) {
+    let is_told = waiter.answer(|reply| {
         reply.error(text);
         true
     });
+    if is_told {
+        let counters = &ctx.face.counters;
+        counters.commands[Id::Xreadgroup as usize].failed.one();
+        counters.error(text.as_bytes());
+    }
 }
