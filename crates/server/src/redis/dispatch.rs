@@ -474,8 +474,8 @@ fn slow(shared: &Shared, conn: &Conn, args: &Args<'_>, (now, micros): (Ms, u64))
         return;
     };
     match &conn.blocked {
-        Some(blocked) => blocked.was_slow(shared, entry),
-        None => shared.slowlog.note(&shared.config, entry),
+        Some(blocked) if !blocked.is_called() => blocked.was_slow(shared, entry),
+        _ => shared.slowlog.note(&shared.config, entry),
     }
 }
 
