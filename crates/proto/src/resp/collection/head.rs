@@ -92,9 +92,9 @@ pub fn key_times(bytes: &[u8]) -> Option<KeyTimes> {
 /// The number that names the parts of a collection whose facts lie in a part of their own: the
 /// bytes of [`Head::write`]. None: they lie in these bytes, or this is no head.
 pub fn facts_apart(bytes: &[u8]) -> Option<u64> {
-    let at = match bytes.first()? {
-        &APART => TIMES,
-        &HASH_APART => TIMES + 16,
+    let at = match *bytes.first()? {
+        APART => TIMES,
+        HASH_APART => TIMES + 16,
         _ => return None,
     };
     let id = bytes.get(at..)?.first_chunk().map(|raw: &[u8; 8]| u64::from_le_bytes(*raw))?;
