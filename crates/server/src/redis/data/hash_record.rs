@@ -7,9 +7,9 @@
 //! expire has the expiry of the last of them, so that no command sees an empty hash.
 //!
 //! A tree is changed by a command that holds the key's stripe alone. Commands that only read hold
-//! none: the parts of a tree do not change, so one of a few steps sees the hash as it was, or
-//! misses a part and starts again. One that needs more asks for the stripe
-//! ([`Refused::Unlocked`]).
+//! none: its parts may change while they read, so they compare the numbers of commits before and
+//! after (`collection/pages.rs`), and start again with the stripe if a writer came between. One
+//! that needs more than a look asks for the stripe at once ([`Refused::Unlocked`]).
 
 use larder_proto::resp::{
     Args,
@@ -248,7 +248,12 @@ impl<'a> Ctx<'a> {
                 return Ok(Some(None));
             };
             if !is_record(&entry) || entry.len() > MOST_BYTES {
-                return Err(if is_hash(&entry) { Refused::Unready } else { WRONG_TYPE.into() });
+                if !is_hash(&entry) {
+                    return Err(WRONG_TYPE.into());
+                }
+                // Another write made it a tree.
+                ctx.need_stripe()?;
+                return Err(Refused::Unready);
             }
             if !hash::is_due(entry.head(), ctx.now) {
                 return Ok(Some(Some(entry)));
