@@ -391,7 +391,8 @@ fn parts_of_the_layout_before_are_understood() {
         store.set(PARTS, &key, Put { value: &[b"part"], ..Put::default() }, NOW).unwrap();
         store
     };
-    let as_parts = |image: &mut [u8]| image[40..48].copy_from_slice(&u64::from(PARTS.0).to_le_bytes());
+    let as_parts =
+        |image: &mut [u8]| image[40..48].copy_from_slice(&u64::from(PARTS.0).to_le_bytes());
     let store = restored(&before(), given(), |image| {
         as_parts(image);
         add(&mut image[..8], ONE.wrapping_neg());

@@ -7,8 +7,8 @@
 //!
 //! The order of a commit: first whatever may fail for lack of memory, which nobody sees yet; then
 //! the changes in place, which do not fail; then the deletions. All that is one for a process that
-//! takes over (`Store::together`). A reader of a hash without its
-//! stripe compares the number of commits before and after it reads ([`Locks::commits`]).
+//! takes over (`Store::together`). A reader of a hash without its stripe compares the number of
+//! commits before and after it reads ([`Locks::commits`]).
 //!
 //! [`Locks::commits`]: super::super::super::locks::Locks::commits
 
