@@ -95,7 +95,8 @@ proptest! {
                 Step::Put(n, len, room) => {
                     let value = vec![serial; len];
                     let got = store.put_part(&owner, n, &value, room, NOW).unwrap();
-                    prop_assert!(if len > MOST_ROOM { got == 0 } else { got >= len.max(room.min(MOST_ROOM)) });
+                    let least = if len > MOST_ROOM { 0 } else { len.max(room.min(MOST_ROOM)) };
+                    prop_assert!(got >= least && (len <= MOST_ROOM || got == 0));
                     model.insert(n, (value, got));
                 }
                 Step::Rewrite(n, len) => {
