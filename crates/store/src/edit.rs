@@ -61,7 +61,7 @@ struct Spot {
 impl Record<'_> {
     /// Is it a part with room?
     fn is_roomy(&self) -> bool {
-        self.flags() == ROOMY && self.total() >= LENGTH as u64
+        !self.is_wide() && self.flags() == ROOMY && self.total() >= LENGTH as u64
     }
 }
 
@@ -74,7 +74,7 @@ impl Store {
     /// While it is held, the memory is given to nobody: what changes meanwhile changes as a whole
     /// for a process that takes over, or for a snapshot. Hold it for some microseconds.
     pub fn together(&self) -> Together<'_> {
-        Together(self.leaving.read_recursive())
+        Together(self.leaving.hold())
     }
 
     /// Looks a part up. Appends its bytes to `out`, unless they never change.
@@ -86,6 +86,8 @@ impl Store {
         now: Ms,
     ) -> Option<Part<'_>> {
         let Spot { ns, key, hash } = self.spot(owner, number)?;
+        // Nothing is allocated under the lock.
+        out.reserve(MOST_ROOM);
         let locked = self.index.lock(&self.segments, hash);
         let place = self.find_locked(&locked, ns, &key)?;
         let record = self.record(&locked, locked.loc(place));

@@ -174,7 +174,7 @@ impl Store {
     /// segment can be emptied.
     fn evict(&self, pressure: u32, from: From, now: Ms) -> bool {
         // A segment that is being emptied is in no queue: it is not given away meanwhile.
-        let _here = self.leaving.read_recursive();
+        let _here = self.leaving.hold();
         self.close_old();
         let (From::Any(group) | From::Only(group, _)) = from;
         let victim = self.victim(from).or_else(|| {
@@ -247,7 +247,8 @@ impl Store {
         if let Why::Evict(pressure) | Why::Trim(pressure, _) = why
             && let Some(stays) = self.owner_stays(record, kind, pressure, now)
         {
-            return stays.then(|| (Kind::Main, word.with_frequency(0)));
+            // From now on it is in its next turn (`parts.rs`).
+            return stays.then(|| (Kind::Main, word.history(Some(now))));
         }
         match (why, self.options.policy, kind) {
             (Why::Compact, _, _) => Some((kind, word.0)),
@@ -266,7 +267,10 @@ impl Store {
             (_, Policy::S3Fifo, Kind::Main) => {
                 Some((Kind::Main, word.with_frequency(word.frequency() - 1)))
             }
-            (_, Policy::S3Fifo, _) => Some((Kind::Main, word.with_frequency(0))),
+            // An owner's parts follow: they find it used.
+            (_, Policy::S3Fifo, _) => {
+                Some((Kind::Main, word.with_frequency(u32::from(self.may_own(record)))))
+            }
         }
     }
 

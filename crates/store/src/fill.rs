@@ -373,7 +373,7 @@ impl<'s> Fill<'s> {
         // first.
         store.enforce(group, if plan.middle.is_empty() { 0 } else { bytes }, request.now)?;
         // Until they are linked or taken back, nobody else knows whose whole segments they are.
-        let here = store.leaving.read_recursive();
+        let here = store.leaving.hold();
         let mut space = store.space(prior.queue, group, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
         let version = draft.write(&store.segments, &mut space, request.now, &plan.head);

@@ -95,7 +95,7 @@ pub(crate) fn locked<'a>(segments: &'a Segments, _locked: &'a Locked<'_>, loc: L
 pub(crate) fn rewrite(_locked: &Locked<'_>, record: &Record<'_>, parts: &[&[u8]]) {
     let (segments, mut at) = (record.segments(), record.value_at());
     let len: usize = parts.iter().map(|part| part.len()).sum();
-    assert!(len <= record.total() as usize, "it has room");
+    assert!(len <= record.local().len(), "it has room");
     for part in parts {
         // SAFETY: inside the value of the record, whose bytes are read and written under the lock
         // of its stripe alone, which this thread has: no reference to them is left, since those

@@ -21,8 +21,12 @@ const YOUNG: Ms = 3000;
 const LATER: u64 = 8;
 
 /// An owner counts as used for so long (ms) after it was read or written, however often that was:
-/// an eviction that moves it forgets how often, and goes on with its parts.
+/// an eviction that moves it forgets how often, and goes on with its parts. Times are of seconds,
+/// so that it is the least that means something.
 const LATELY: Ms = 2000;
+
+/// In the version of an owner: its writer chose it.
+const CHOSEN: u64 = 1 << 63;
 
 /// Names the owner of parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +56,7 @@ impl Store {
     /// that the store gives to writes without one: its top bit is set. `None`: the key is too long.
     pub fn owner(&self, ns: Namespace, key: &[u8], version: u64) -> Option<Owner> {
         let hash = self.hash(ns, key).ok()?.0;
-        Some(Owner { hash, version: version | 1 << 63 })
+        Some(Owner { hash, version: version | CHOSEN })
     }
 
     /// Removes parts without an owner: a slice of a walk, as [`Store::scan`]. Returns the cursor to
@@ -69,6 +73,11 @@ impl Store {
             Keep::Keep
         });
         (next, removed)
+    }
+
+    /// May it have parts?
+    pub(crate) fn may_own(&self, record: &Record<'_>) -> bool {
+        self.options.parts.is_some() && record.version() & CHOSEN != 0
     }
 
     fn find_owner(&self, owner: Owner, now: Ms) -> Option<Entry<'_>> {
@@ -104,7 +113,15 @@ impl Store {
             Kind::Main => owner.serial() + segments / 2 > self.segments.next_serial(),
             _ => owner.serial() > record.serial() + segments / LATER,
         };
-        let used = owner.word().last_access(owner.base()) + LATELY > now;
+        // A change writes parts where they lie, and marks the owner as read.
+        let last = owner.word().last_access(owner.base());
+        let began = record.word().last_access(record.base());
+        let turn = match kind {
+            Kind::Main => began,
+            // Both were stored at the same time: only later uses count.
+            _ => began.midpoint(now),
+        };
+        let used = last > turn || last + LATELY > now;
         Some((written || used) && pressure == 0 || owner.word().frequency() > pressure)
     }
 }

@@ -25,7 +25,7 @@ use crate::tags::Tags;
 use crate::types::{
     MAX_KEY, Ms, NAMESPACES, Namespace, NamespaceStats, OpenError, Options, PutError, Totals,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const LEAST: usize = 8 << 20;
@@ -70,9 +70,26 @@ pub struct Store {
     pub(crate) receiver: Receiver,
     /// Held for reading while a segment is in no list that says whose it is, and while parts change
     /// together.
-    pub(crate) leaving: RwLock<()>,
+    pub(crate) leaving: Leaving,
     pub(crate) succession: Succession,
     bookkeeping: usize,
+}
+
+/// See [`Store::leaving`]. On a cache line of its own: each commit of a collection takes it, by
+/// any thread.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Leaving(RwLock<()>);
+
+impl Leaving {
+    pub(crate) fn hold(&self) -> RwLockReadGuard<'_, ()> {
+        self.0.read_recursive()
+    }
+
+    /// Nobody holds it from here on. `None`: somebody does.
+    pub(crate) fn nobody(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.0.try_write()
+    }
 }
 
 /// Why an entry was removed.
@@ -194,7 +211,7 @@ impl Store {
             withheld: Mutex::default(),
             withheld_segments: AtomicUsize::new(0),
             receiver: Receiver::default(),
-            leaving: RwLock::new(()),
+            leaving: Leaving(RwLock::new(())),
             succession,
             bookkeeping,
             options: o,

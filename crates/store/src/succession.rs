@@ -217,7 +217,7 @@ impl Store {
         kept: &[u32],
         told: &mut dyn FnMut(Vec<u32>),
     ) -> Option<Vec<u8>> {
-        let _nobody = self.leaving.try_write()?;
+        let _nobody = self.leaving.nobody()?;
         let mut index = self.index.lock_all();
         let logs = || self.small.iter().chain(&self.main);
         let mut open: Vec<_> = logs().map(|log| (log, log.lock())).collect();

@@ -100,7 +100,7 @@ impl Store {
     /// Copies the live records of a segment to the end of its queue. False, and nothing lost, if
     /// there is no space for them.
     pub(crate) fn compact(&self, segment: u32, kind: Kind, now: Ms) -> bool {
-        let _here = self.leaving.read_recursive();
+        let _here = self.leaving.hold();
         let Some(row) = self.queues.lock().remove(kind, segment) else { return false };
         let heat = self.segments.heat(segment);
         let idle = !heat.busy();

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use larder_store::{
-    Cursor, Keep, MOST_ROOM, Namespace, Options, Owner, Part, Put, PutError, Store,
+    Cursor, GiveError, Keep, MOST_ROOM, Namespace, OpenError, Options, Owner, Part, Put, PutError,
+    Snapshot, Store,
 };
 use proptest::prelude::*;
 
@@ -138,11 +139,24 @@ proptest! {
     }
 }
 
-/// Each writer has parts of its own, and knows them; readers see each as one write made it.
+/// Stops all threads when one ends, by a panic, too.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Each writer has parts of its own, and knows them; readers see each as one write made it. All
+/// that goes on until the memory was turned over several times.
 #[test]
 fn parts_change_while_they_are_moved_and_read() {
     const WRITERS: u64 = 3;
     const NUMBER: u64 = 40;
+    /// Entries of 5 KB that are evicted meanwhile: six times the memory.
+    const EVICTED: u64 = 20_000;
+    const TURNS: u64 = 30_000;
     let store = store(16 << 20, true);
     let owners: Vec<Owner> =
         (0..WRITERS).map(|n| owner(&store, format!("key{n}").as_bytes())).collect();
@@ -152,27 +166,30 @@ fn parts_change_while_they_are_moved_and_read() {
             store.put_part(owner, n, &[0; 100], 600, NOW).unwrap();
         });
     }
-    let (stop, seen) = (&AtomicBool::new(false), &AtomicU64::new(0));
+    let stop = &AtomicBool::new(false);
+    let (turns, seen) = (&AtomicU64::new(0), &AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                scope.spawn(move || {
-                    let mut own = vec![0u8; NUMBER as usize];
-                    for turn in 0..30_000u64 {
-                        let n = turn.wrapping_mul(7 + writer) % NUMBER;
-                        let owner = &owners[writer as usize];
-                        let value = (turn % 251) as u8;
-                        let len = 1 + (turn as usize * 13) % 600;
-                        assert!(store.rewrite_part(owner, n, &vec![value; len], NOW));
-                        own[n as usize] = value;
-                        let other = turn.wrapping_mul(11) % NUMBER;
-                        let (bytes, _) = read(store, owner, other).unwrap();
-                        assert!(bytes.iter().all(|byte| *byte == own[other as usize]));
-                    }
-                })
-            })
-            .collect();
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                let _stop = Stop(stop);
+                let (mut own, mut turn) = (vec![0u8; NUMBER as usize], 0u64);
+                while !stop.load(Ordering::Relaxed) {
+                    turn += 1;
+                    let n = turn.wrapping_mul(7 + writer) % NUMBER;
+                    let owner = &owners[writer as usize];
+                    let value = (turn % 251) as u8;
+                    let len = 1 + (turn as usize * 13) % 600;
+                    assert!(store.rewrite_part(owner, n, &vec![value; len], NOW));
+                    own[n as usize] = value;
+                    let other = turn.wrapping_mul(11) % NUMBER;
+                    let (bytes, _) = read(store, owner, other).unwrap();
+                    assert!(bytes.iter().all(|byte| *byte == own[other as usize]));
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
         scope.spawn(move || {
+            let _stop = Stop(stop);
             while !stop.load(Ordering::Relaxed) {
                 for owner in owners {
                     for n in 0..NUMBER {
@@ -185,6 +202,7 @@ fn parts_change_while_they_are_moved_and_read() {
             }
         });
         scope.spawn(move || {
+            let _stop = Stop(stop);
             let mut n = 0u64;
             while !stop.load(Ordering::Relaxed) {
                 n += 1;
@@ -195,13 +213,207 @@ fn parts_change_while_they_are_moved_and_read() {
                 });
                 if n.is_multiple_of(100) {
                     store.sweep(NOW, 1 << 20);
+                    let evicted = store.stats(OWNERS).evictions;
+                    if evicted > EVICTED && turns.load(Ordering::Relaxed) > TURNS {
+                        return;
+                    }
                 }
             }
         });
-        for writer in writers {
-            writer.join().unwrap();
-        }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(seen.load(Ordering::Relaxed) > 0);
+}
+
+/// Writers of the same part: its bytes are always those of one of them.
+#[test]
+fn a_part_is_replaced_and_deleted_while_it_is_rewritten() {
+    const TURNS: u64 = 20_000;
+    /// So that a length tells the bytes.
+    fn value(turn: u64) -> Vec<u8> {
+        let byte = (turn % 250) as u8;
+        vec![byte; 1 + 2 * usize::from(byte)]
+    }
+    let store = store(16 << 20, true);
+    let owner = owner(&store, b"key");
+    let (store, owner) = (&store, &owner);
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            scope.spawn(move || {
+                for turn in 0..TURNS {
+                    store.rewrite_part(owner, 1, &value(turn * (3 + writer)), NOW);
+                }
+            });
+        }
+        scope.spawn(move || {
+            for turn in 0..TURNS {
+                let value = value(turn * 7);
+                store.put_part(owner, 1, &value, (turn % 900) as usize, NOW).unwrap();
+            }
+        });
+        scope.spawn(move || {
+            for _ in 0..TURNS {
+                store.delete_part(owner, 1, NOW);
+            }
+        });
+        scope.spawn(move || {
+            for _ in 0..TURNS {
+                let Some((bytes, room)) = read(store, owner, 1) else { continue };
+                assert!(bytes.len() == 1 + 2 * usize::from(bytes[0]) && bytes.len() <= room);
+                assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+            }
+        });
+    });
+    store.put_part(owner, 1, b"end", 3, NOW).unwrap();
+    assert_eq!(store.stats(PARTS).items, 1);
+}
+
+/// The options of a store that may be given.
+fn given() -> Options {
+    let parts = Some(PARTS);
+    Options { budget: 16 << 20, parts, threads: 4, seed: 77, shared: true, ..Options::default() }
+}
+
+/// A store of a snapshot of another, of which the image may be changed.
+fn restored(
+    store: &Store,
+    options: Options,
+    change: impl Fn(&mut [u8]),
+) -> Result<Store, OpenError> {
+    let mut snapshot = snapshot(store);
+    change(&mut snapshot.image);
+    Store::restore(options, &snapshot.image, &mut |segment, into| {
+        let mut bytes = Vec::new();
+        snapshot.copy(segment, &mut bytes);
+        into.copy_from_slice(&bytes);
+        true
+    })
+}
+
+/// While parts change, the memory is not given: it is asked for until it is.
+fn snapshot(store: &Store) -> Snapshot<'_> {
+    loop {
+        match store.snapshot(NOW) {
+            Ok(snapshot) => return snapshot,
+            Err(error) => assert_eq!(error, GiveError::Busy),
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(not(miri))]
+fn taken_over(store: &Store) -> Store {
+    loop {
+        match store.give(NOW) {
+            Ok(image) => {
+                let memory = store.memory().unwrap().try_clone_to_owned().unwrap();
+                return Store::take_over(given(), memory, &image).unwrap();
+            }
+            Err(error) => assert_eq!(error, GiveError::Busy),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Two parts that always change together are equal for whoever gets the memory, and as they were
+/// written last.
+#[cfg(not(miri))]
+#[test]
+fn parts_that_change_together_are_given_together() {
+    const WRITERS: usize = 3;
+    for takes_over in [false, true] {
+        let old = Store::open(given()).unwrap();
+        let owners: Vec<Owner> =
+            (0..WRITERS).map(|n| owner(&old, format!("key{n}").as_bytes())).collect();
+        for (owner, part) in owners.iter().flat_map(|owner| [(owner, 1), (owner, 2)]) {
+            old.put_part(owner, part, &0u64.to_le_bytes(), 100, NOW).unwrap();
+        }
+        let (store, turns) = (&old, &AtomicU64::new(0));
+        let (new, last) = std::thread::scope(|scope| {
+            let writers: Vec<_> = owners
+                .iter()
+                .map(|owner| {
+                    scope.spawn(move || {
+                        for turn in 1u64.. {
+                            let together = store.together();
+                            let value = turn.to_le_bytes();
+                            let done = [1, 2].map(|n| store.rewrite_part(owner, n, &value, NOW));
+                            drop(together);
+                            assert_eq!(done[0], done[1]);
+                            if !done[0] {
+                                return turn - 1;
+                            }
+                            turns.fetch_add(1, Ordering::Relaxed);
+                        }
+                        0
+                    })
+                })
+                .collect();
+            while turns.load(Ordering::Relaxed) < 10_000 {
+                std::thread::yield_now();
+            }
+            let new = match takes_over {
+                true => taken_over(store),
+                false => restored(store, given(), |_| ()).unwrap(),
+            };
+            let last: Vec<u64> = writers.into_iter().map(|one| one.join().unwrap()).collect();
+            (new, last)
+        });
+        for (owner, last) in owners.iter().zip(last) {
+            for part in [1, 2] {
+                let (bytes, _) = read(&new, owner, part).unwrap();
+                assert_eq!(bytes, last.to_le_bytes(), "{takes_over}, {part}");
+            }
+        }
+    }
+}
+
+/// Memory of a program without parts that have room is taken over: its parts never change.
+#[test]
+fn parts_of_the_layout_before_are_understood() {
+    fn add(word: &mut [u8], what: u64) {
+        let number = u64::from_le_bytes(word.try_into().unwrap());
+        word.copy_from_slice(&number.wrapping_add(what).to_le_bytes());
+    }
+    const ONE: u64 = 1 << 32;
+    let key = {
+        let store = Store::open(given()).unwrap();
+        let owner = owner(&store, b"key");
+        store.put_part(&owner, 1, b"part", 100, NOW).unwrap();
+        let mut key = Vec::new();
+        store.scan(PARTS, Cursor::START, usize::MAX, &mut |part, _| {
+            key = part.to_vec();
+            Keep::Keep
+        });
+        key
+    };
+    // Nothing but the number of the namespace tells what parts are: then they can be stored as the
+    // program before stored them.
+    let before = || {
+        let store = Store::open(Options { parts: None, ..given() }).unwrap();
+        let put = Put { value: &[b"head"], version: Some(VERSION), ..Put::default() };
+        store.set(OWNERS, b"key", put, NOW).unwrap();
+        store.set(PARTS, &key, Put { value: &[b"part"], ..Put::default() }, NOW).unwrap();
+        store
+    };
+    let as_parts =
+        |image: &mut [u8]| image[40..48].copy_from_slice(&u64::from(PARTS.0).to_le_bytes());
+    let store = restored(&before(), given(), |image| {
+        as_parts(image);
+        add(&mut image[..8], ONE.wrapping_neg());
+    });
+    let store = store.unwrap();
+    let owner = store.owner(OWNERS, b"key", VERSION).unwrap();
+    assert_eq!(read(&store, &owner, 1), Some((b"part".to_vec(), 0)));
+    assert!(!store.rewrite_part(&owner, 1, b"x", NOW));
+    assert!(store.use_part(&owner, 1, NOW));
+    let room = store.put_part(&owner, 1, b"other", 100, NOW).unwrap();
+    assert!(store.rewrite_part(&owner, 1, b"third", NOW));
+    assert_eq!(read(&store, &owner, 1), Some((b"third".to_vec(), room)));
+    for layout in [ONE, ONE.wrapping_mul(2).wrapping_neg(), 1] {
+        let unknown = restored(&before(), given(), |image| {
+            as_parts(image);
+            add(&mut image[..8], layout);
+        });
+        assert!(unknown.is_err(), "{layout:x}");
+    }
 }

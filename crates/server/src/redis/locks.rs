@@ -64,7 +64,7 @@ pub(crate) struct Commit<'a>(&'a AtomicU64);
 impl Drop for Commit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.0.store((self.0.load(Ordering::Relaxed) | 1) + 1, Ordering::Release);
     }
 }
 
@@ -352,8 +352,13 @@ impl Locks {
     /// Begins a commit of a collection, of which the caller holds the stripe.
     #[inline]
     pub(crate) fn commit(&self, key: &[u8]) -> Commit<'_> {
-        let commits = &self.stripes[stripe(key)].1.0;
-        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let Stripe(state, Commits(commits)) = &self.stripes[stripe(key)];
+        debug_assert!(
+            state.try_lock().is_none_or(|state| state.kept),
+            "a commit without the stripe of its key"
+        );
+        // Odd from here on, even if an earlier commit has left a wrong number.
+        commits.store((commits.load(Ordering::Relaxed) + 1) | 1, Ordering::Relaxed);
         // Before the changes. (These are made, and read, under locks of the store.)
         fence(Ordering::SeqCst);
         Commit(commits)

@@ -30,7 +30,7 @@ const ATTEMPTS: u32 = 3;
 
 /// Such work in progress, before the command of its arguments.
 struct Readying {
-    /// The time for all steps, and for the command.
+    /// The time for all steps, and for the command. (Not for ages of parts.)
     now: Ms,
     growing: Growing,
 }
@@ -86,8 +86,9 @@ impl Growing {
     /// Reads the next of its parts.
     fn keep_young(&mut self, ctx: &Ctx<'_>, key: &[u8]) {
         let Some(owner) = ctx.store.owner(ctx.ns, key, self.head.id) else { return };
+        let now = ctx.shared.clock.now();
         for _ in 0..YOUNG.min(self.head.next) {
-            let _replaced = ctx.store.use_part(&owner, self.read % self.head.next, ctx.now);
+            let _replaced = ctx.store.use_part(&owner, self.read % self.head.next, now);
             self.read += 1;
         }
     }
@@ -106,6 +107,8 @@ impl Growing {
 impl Readying {
     /// True: the hash is ready.
     fn continue_step(&mut self, ctx: &mut Ctx<'_>, key: &[u8]) -> Outcome<bool> {
+        // It commits.
+        ctx.need_stripe()?;
         let Some(entry) = ctx.look(key).filter(is_hash) else { return Ok(true) };
         if is_record(&entry) {
             if !is_outgrown(&entry, hash::count(entry.head())) {

@@ -7,8 +7,9 @@
 //! expire has the expiry of the last of them, so that no command sees an empty hash.
 //!
 //! A tree is changed by a command that holds the key's stripe alone. Commands that only read hold
-//! none: one that finds that a writer has committed meanwhile begins again with the stripe, as does
-//! one that needs more than a step ([`Refused::Unlocked`]).
+//! none: its parts may change while they read, so they compare the numbers of commits before and
+//! after (`collection/pages.rs`), and start again with the stripe if a writer came between. One
+//! that needs more than a look asks for the stripe at once ([`Refused::Unlocked`]).
 
 use larder_proto::resp::{
     Args,
@@ -291,7 +292,12 @@ impl<'a> Ctx<'a> {
                 return Ok(Some(None));
             };
             if !is_record(&entry) || entry.len() > MOST_BYTES {
-                return Err(if is_hash(&entry) { Refused::Unready } else { WRONG_TYPE.into() });
+                if !is_hash(&entry) {
+                    return Err(WRONG_TYPE.into());
+                }
+                // Another write made it a tree.
+                ctx.need_stripe()?;
+                return Err(Refused::Unready);
             }
             if !hash::is_due(entry.head(), ctx.now) {
                 return Ok(Some(Some(entry)));

@@ -179,6 +179,11 @@ pub(super) fn references(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
+/// Bytes of a head that does not lie under its key.
+fn facts_bytes(entry: &Entry<'_>, head: &Head) -> u64 {
+    if facts_apart(entry.head()).is_some() { head.write().len() as u64 } else { 0 }
+}
+
 /// MEMORY USAGE key [SAMPLES count]
 pub(super) fn memory_usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let mut at = 3;
@@ -197,7 +202,7 @@ pub(super) fn memory_usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         Some(entry) => {
             let parts = match kind_of(&entry) {
                 Some(_) => head_of(ctx.shared, (ctx.ns, key), &entry, ctx.now)
-                    .map_or(0, |head| head.bytes + head.main.bytes.len() as u64),
+                    .map_or(0, |head| head.bytes + facts_bytes(&entry, &head)),
                 None => 0,
             };
             let bytes = RECORD + key.len() as u64 + entry.len() + parts;

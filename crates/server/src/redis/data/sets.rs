@@ -160,7 +160,13 @@ pub(super) fn smove(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if is_new && target.commit(ctx)?.is_none() {
             return Ok(None);
         }
-        Ok(source.commit(ctx)?.map(|()| Some((is_gone, is_new, false))))
+        let done = source.commit(ctx);
+        // The source may be evicted when the destination has the member: it has moved.
+        let is_evicted = is_new && done == Err(Refused::Lost);
+        if !is_evicted && done?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Some((is_gone, is_new, false))))
     });
     match outcome {
         Ok(None) => ctx.reply().integer(0),

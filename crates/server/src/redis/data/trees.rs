@@ -73,7 +73,7 @@ impl Copy {
             Some(Part::Fixed(part)) => (Whole::of(part), 0),
             None => return Err(PutError::NotFound),
         };
-        ctx.store.put_part(&self.to, number, &whole, room, ctx.now).map(drop)
+        ctx.store.put_part(&self.to, number, &whole, room, ctx.shared.clock.now()).map(drop)
     }
 
     fn parts(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Result<bool, PutError> {
@@ -86,7 +86,7 @@ impl Copy {
         }
         while let Some(number) = self.parts.get(self.seen) {
             // Read, so that it counts as young again.
-            if !ctx.store.use_part(&self.to, *number, ctx.now) {
+            if !ctx.store.use_part(&self.to, *number, ctx.shared.clock.now()) {
                 return Err(PutError::Full);
             }
             self.seen += 1;

@@ -3,7 +3,7 @@
 use larder_proto::resp::collection::{Damaged, Fill, Item, Items, Kind, Shape, push_item};
 
 use super::super::super::ctx::Ctx;
-use super::super::errors::Outcome;
+use super::super::errors::{Outcome, Refused};
 use super::{At, Coll, Found, Tree, tree::RUN};
 
 /// An end of a list.
@@ -229,6 +229,7 @@ pub(in super::super) fn shift(
     let target = if from == to { None } else { Some(ctx.open_or_new(to, Kind::List)?) };
     let Some(mut source) = ctx.open(from, Kind::List)? else { return Ok(None) };
     let Some(element) = source.pop(take)? else { return Ok(None) };
+    let is_apart = target.is_some();
     match target {
         None => source.push(put, [&element[..]].into_iter())?,
         Some(mut target) => {
@@ -238,5 +239,9 @@ pub(in super::super) fn shift(
             }
         }
     }
-    Ok(source.commit(ctx)?.map(|()| element))
+    match source.commit(ctx) {
+        // The source was evicted when the destination had the element: it has moved.
+        Err(Refused::Lost) if is_apart => Ok(Some(element)),
+        done => Ok(done?.map(|()| element)),
+    }
 }

@@ -6,8 +6,9 @@
 //! too large for that, and one of an earlier version, is the entry itself.)
 //!
 //! The order of a commit: first whatever may fail for lack of memory, which nobody sees yet; then
-//! the changes in place, which do not fail; then the deletions. A reader of a hash without its
-//! stripe compares the number of commits before and after it reads ([`Locks::commits`]).
+//! the changes in place, which do not fail; then the deletions. All that is one for a process that
+//! takes over (`Store::together`). A reader of a hash without its stripe compares the number of
+//! commits before and after it reads ([`Locks::commits`]).
 //!
 //! [`Locks::commits`]: super::super::super::locks::Locks::commits
 
@@ -71,6 +72,23 @@ fn room(len: usize) -> usize {
 pub(super) fn fits(room: usize, len: usize) -> bool {
     const FEW: usize = 256;
     len <= room && (len >= room / 2 || room <= FEW)
+}
+
+/// A commit under way. One that a panic ends in the middle leaves parts of two times: the
+/// collection is dropped as a whole.
+struct Half<'a> {
+    store: &'static Store,
+    ns: Namespace,
+    key: &'a [u8],
+    id: u64,
+}
+
+impl Drop for Half<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.store.delete_if(self.ns, self.key, self.id);
+        }
+    }
 }
 
 impl Coll<'_> {
@@ -156,7 +174,9 @@ impl Coll<'_> {
         let (number, owner) = (self.head.next, self.owner()?);
         let most = self.run_size().max(bytes.len());
         let room = room(bytes.len()).min(most);
-        if let Err(error) = self.store().put_part(&owner, number, bytes, room, self.now) {
+        if let Err(error) =
+            self.store().put_part(&owner, number, bytes, room, self.shared.clock.now())
+        {
             return Err(refused(error, self.key));
         }
         self.count_long(bytes.len());
@@ -224,7 +244,8 @@ impl Coll<'_> {
         });
         let shared = self.shared;
         let _whole = shared.store.together();
-        let _commit = shared.locks.commit(self.key);
+        let commit = shared.locks.commit(self.key);
+        let half = Half { store: shared.store, ns: self.ns, key: self.key, id: self.head.id };
         let version = Some(self.head.id);
         let put = Put { value: &[value], flags, expires, version, ..Put::default() };
         if !stays && !self.put_entry(put)? {
@@ -239,8 +260,12 @@ impl Coll<'_> {
             return Err(self.lost());
         }
         if stays && let Some(old) = &self.old {
-            self.store().note_use(old, self.now);
+            self.store().note_use(old, shared.clock.now());
         }
+        std::mem::forget(half);
+        drop(commit);
+        let stale = std::mem::take(&mut self.stale);
+        self.delete(&stale);
         if let Some(times) = self.head.times.filter(|times| times.soonest != 0) {
             self.shared.due_fields.add(self.ns, self.key, times.soonest);
         }
@@ -253,7 +278,7 @@ impl Coll<'_> {
         let (store, is_new) = (self.store(), self.facts.is_none());
         let there = if is_new { None } else { Some(self.page(FACTS)?.0.into_vec()) };
         let bytes = there.as_deref().unwrap_or(facts);
-        let put = store.put_part(owner, FACTS, bytes, room(facts.len()), self.now);
+        let put = store.put_part(owner, FACTS, bytes, room(facts.len()), self.shared.clock.now());
         put.map_err(|error| refused(error, self.key))?;
         if is_new {
             self.fresh.push(FACTS);

@@ -79,7 +79,7 @@ impl Building {
     /// Reads a part, so that it counts as young again. False: it was evicted.
     pub(super) fn has_part(&self, ctx: &Ctx<'_>, key: &[u8], part: u64) -> bool {
         let owner = ctx.store.owner(ctx.ns, key, self.head.id);
-        owner.is_some_and(|owner| ctx.store.use_part(&owner, part, ctx.now))
+        owner.is_some_and(|owner| ctx.store.use_part(&owner, part, ctx.shared.clock.now()))
     }
 
     /// Stores the value in place of the old one, if that may be replaced.
