@@ -145,8 +145,8 @@ pub(crate) struct Unstored {
     pub(crate) mark: bool,
 }
 
-/// Asks the origin and sees the answer through. Steps that few fetches take are boxed: the task of a
-/// fetch is allocated and moved as a whole.
+/// Asks the origin and sees the answer through. Steps that few fetches take are boxed: the task of
+/// a fetch is allocated and moved as a whole.
 pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());

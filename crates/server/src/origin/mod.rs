@@ -11,8 +11,9 @@
 //! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
 //! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
 //! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
-//! the request's body on its way, [`stream`] the socket beneath hyper ([`remaining`]: what is to come), [`tls`] what secures it,
-//! [`patience`] the waiting; [`accel`] sends the files that answers name.
+//! the request's body on its way, [`stream`] the socket beneath hyper ([`remaining`]: what is to
+//! come), [`tls`] what secures it, [`patience`] the waiting; [`accel`] sends the files that answers
+//! name.
 //!
 //! Absent: no following of redirects, no decoding of content, no caching of name lookups (the
 //! system does that; with `resolve`, [`group`] keeps addresses), no thread: an `Origin` lives on
