@@ -79,8 +79,9 @@ impl Round {
     }
 
     /// Answers all in order, and adds the work to `done`. False: other tasks are to have their turn
-    /// before the next call. `is_late` looks at the clock: is the time of the turn over? Memory is prefetched for the first [`MOST`] only: thousands may wait
-    /// that others have woken, and each call would prefetch for all that are left.
+    /// before the next call. `is_late` looks at the clock: is the time of the turn over? Memory is
+    /// prefetched for the first [`MOST`] only: thousands may wait that others have woken, and each
+    /// call would prefetch for all that are left.
     pub(crate) fn answer(&self, done: &mut Work, is_late: impl Fn() -> bool) -> bool {
         let is_over =
             |done: &Work| done.commands >= TURN.commands || done.bytes >= TURN.bytes || done.late;
