@@ -70,7 +70,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let size = prop_oneof![8 => 0usize..600, 2 => 3900usize..4200, 1 => 30_000usize..40_000];
     let step = prop_oneof![
-        4 => (0u64..20, size.clone(), 0usize..5000).prop_map(|(n, len, room)| Step::Put(n, len, room)),
+        4 => (0u64..20, size.clone(), 0usize..5000)
+            .prop_map(|(n, len, room)| Step::Put(n, len, room)),
         8 => (0u64..20, size).prop_map(|(n, len)| Step::Rewrite(n, len)),
         1 => (0u64..20).prop_map(Step::Delete),
         2 => (1u32..400).prop_map(Step::Fill),
@@ -101,7 +102,9 @@ proptest! {
                 }
                 Step::Rewrite(n, len) => {
                     let value = vec![serial; len];
-                    let fits = model.get(&n).is_some_and(|(old, room)| *room >= len && old.len() <= MOST_ROOM);
+                    let there = model.get(&n);
+                    let fits = there
+                        .is_some_and(|(old, room)| *room >= len && old.len() <= MOST_ROOM);
                     prop_assert_eq!(store.rewrite_part(&owner, n, &value, NOW), fits);
                     if fits {
                         model.get_mut(&n).unwrap().0 = value;
