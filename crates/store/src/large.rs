@@ -261,7 +261,7 @@ pub fn give_back() {
         }
         taken = kept;
         match kept {
-            // Whoever keeps the first one, or leaves one, calls.
+            // A thread that keeps the first one, or leaves one, calls.
             None => thread::park(),
             Some(_) => thread::park_timeout(IDLE),
         }

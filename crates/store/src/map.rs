@@ -25,7 +25,8 @@ const HUGE: usize = 2 << 20;
 /// Huge pages that the system refuses before it is asked no more.
 #[cfg(not(miri))]
 const REFUSALS: usize = 16;
-/// Wanted huge pages that are looked at for one that may be made: more than there are open segments.
+/// Wanted huge pages that are looked at for one that may be made: more than there are open
+/// segments.
 #[cfg(not(miri))]
 const CHOICE: usize = 512;
 

@@ -126,7 +126,10 @@ fn keys_of_a_command_are_invalidated_together() {
         for (lines, messages) in [
             (&["MSET b:2 1 a:3 1 c:1 1 b:1 1 a:1 1"][..], 2),
             (&["MULTI", "INCR a:2", "INCR b:9", "INCR a:2", "INCR a:1", "EXEC"], 2),
-            (&["EVAL redis.call('mset','a:3',1,'a:1',1)redis.call('set','a:2',2) 0"], 1),
+            (
+                &["EVAL redis.call('mset','a:3',1,'a:1',1)redis.call('set','a:2',2) 3 a:1 a:2 a:3"],
+                1,
+            ),
             (&["DEL a:1 a:2 a:9"], 1),
             (&["RENAME a:3 b:3"], 2),
         ] {
@@ -248,7 +251,9 @@ fn slow_commands_are_latency_events() {
         let history = ["LATENCY", "HISTORY", "command"];
         assert!(!client.ask(&history).items().is_empty());
         assert!(client.say("LATENCY GRAPH command").starts_with("command - high "));
-        assert_eq!(client.say("LATENCY RESET fast-command nothing command"), "1");
+        // On a busy machine fast commands are slow, too.
+        let reset = client.say("LATENCY RESET fast-command nothing command");
+        assert!(["1", "2"].contains(&&*reset), "{reset}");
         assert!(client.ask(&history).items().is_empty());
     }
 }

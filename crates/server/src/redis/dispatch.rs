@@ -146,9 +146,7 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         }
         waiting::serve(face, conn, now, out);
     }
-    if face.gathered.is_used() {
-        face.tell_gathered(conn.known.id());
-    }
+    face.tell_gathered(conn.known.id());
     if conn.begun.is_some() || face.has_untold() {
         begun::goes_on(face, conn, guard, args);
     }

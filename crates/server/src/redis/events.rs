@@ -1,6 +1,6 @@
-//! LATENCY: commands that took longer than `latency-monitor-threshold`, at most one a second of each
-//! kind. (Redis has other kinds as well: its expiries, evictions and files hold it up; here they are
-//! steps beside other work.)
+//! LATENCY: commands that took longer than `latency-monitor-threshold`, at most one a second of
+//! each kind. (Redis has other kinds as well: its expiries, evictions and files hold it up; here
+//! they are steps beside other work.)
 
 use std::{
     collections::{BTreeMap, VecDeque},

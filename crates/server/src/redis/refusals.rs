@@ -44,8 +44,8 @@ pub(crate) fn settle(shared: &Shared) {
     attention::set(shared, attention::REFUSALS, any);
 }
 
-/// Is more memory in use than the limit allows? Entries that can be evicted do not count: they go on
-/// their own.
+/// Is more memory in use than the limit allows? Entries that can be evicted do not count: they go
+/// on their own.
 fn is_full(shared: &Shared) -> bool {
     let limit = shared.config.memory_limit.load(Relaxed);
     let (used, overhead) = memory_in_use(shared);

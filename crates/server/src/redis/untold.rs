@@ -196,8 +196,15 @@ impl Face {
     }
 
     /// Tells clients that track prefixes of the keys that a client's command has changed.
-    #[cold]
+    #[inline]
     pub(super) fn tell_gathered(&self, writer: u64) {
+        if self.gathered.is_used() {
+            self.tell_prefixes(writer);
+        }
+    }
+
+    #[cold]
+    fn tell_prefixes(&self, writer: u64) {
         for (prefix, keys) in self.gathered.take() {
             if let Some(untold) = self.shared.tracking.of_prefix(&prefix, keys, writer) {
                 self.tell(untold);

@@ -199,8 +199,8 @@ impl Coll<'_> {
 }
 
 impl<'a> Ctx<'a> {
-    /// May others read the keys of this write without their stripes? What they see is whole only
-    /// if the write is one step.
+    /// May others read the keys of this write without their stripes? They see it whole only if it
+    /// is one step.
     fn has_readers(&self) -> bool {
         let conn = &self.conn;
         !(conn.keeps_readers_out || conn.in_exec || conn.in_script)

@@ -76,9 +76,7 @@ pub(crate) fn resume(
         }
     }
     running.ready = face.ready.take();
-    if face.gathered.is_used() {
-        face.tell_gathered(conn.known.id());
-    }
+    face.tell_gathered(conn.known.id());
     running.take_untold(face, &conn.known.client);
     if !running.untold.is_empty() {
         if progress == Progress::Done {

@@ -7,7 +7,10 @@
 //! wait at a time. A second one does not wait, and its command runs all the same: that command is
 //! not isolated from the one that holds the key.
 
-use larder_proto::resp::{Args, Owned, Version, table::flag};
+use larder_proto::resp::{
+    Args, Owned, Version,
+    table::{self, flag},
+};
 
 use super::job::{Next, ScriptJob};
 use crate::redis::{
@@ -36,7 +39,8 @@ impl ScriptJob {
         let found = match self.may_run(ctx, &args) {
             Ok(found) => found,
             Err(text) => {
-                if let Ok(Found { command, .. }) = dispatch::find(ctx.face, &args) {
+                let found = dispatch::find(ctx.face, &args).map(|found| found.command).ok();
+                if let Some(command) = found.or_else(|| table::find(args.get(0))) {
                     ctx.face.counters.commands[command.id as usize].rejected.one();
                 }
                 ctx.face.counters.error(text.as_bytes());
