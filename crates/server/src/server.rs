@@ -312,12 +312,9 @@ impl Server {
         self.admin.as_ref().map(Admin::view)
     }
 
-    /// The thread that returns expired memory, and looks after the states of the process, and the
-    /// one that gives large blocks of the heap back. They end with the process: they own nothing
-    /// that has to be closed.
+    /// The thread that returns expired memory, and looks after the states of the process. It ends
+    /// with the process: it owns nothing that has to be closed.
     fn start_sweeper(&self) -> io::Result<()> {
-        let memory = std::thread::Builder::new().name("larder-memory".to_owned());
-        memory.spawn(larder_store::give_back)?;
         let (store, clock) = (self.store, self.worker_shared.clock);
         let registry = self.registry.clone();
         let redis = self.faces.redis.clone();

@@ -15,7 +15,7 @@
 //! | `reclaim.rs` | memory without eviction |
 //! | `parts.rs`, `edit.rs` | entries that belong to another entry; their changes in place |
 //! | `loan.rs` | memory lent to callers that keep as many bytes elsewhere |
-//! | `large.rs` | large blocks of the program's heap, which grow without a copy, and are kept for a while |
+//! | `large.rs` | large blocks of the program's heap, which grow without a copy |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
 //! | `observe.rs` | callbacks for evicted and expired entries |
@@ -138,7 +138,7 @@ pub use fill::{Fill, FillReader, MAX_CONTIGUOUS};
 #[cfg(not(loom))]
 pub use hint::Hint;
 #[cfg(not(any(loom, miri)))]
-pub use large::{Large, give_back};
+pub use large::Large;
 #[cfg(not(loom))]
 pub use loan::Loan;
 #[cfg(not(loom))]
