@@ -245,12 +245,15 @@ impl Tracking {
     }
 }
 
+/// A prefix, and keys with it.
+type OfPrefix = (Box<[u8]>, Vec<Box<[u8]>>);
+
 /// Keys that a command has changed, by the prefixes that are tracked.
 #[derive(Default)]
 pub(crate) struct Gathered {
     /// None are there: one look for each command.
     is_used: Cell<bool>,
-    keys: RefCell<Vec<(Box<[u8]>, Vec<Box<[u8]>>)>>,
+    keys: RefCell<Vec<OfPrefix>>,
     bytes: Cell<usize>,
 }
 
@@ -276,7 +279,7 @@ impl Gathered {
     }
 
     /// Takes all, by prefix.
-    pub(super) fn take(&self) -> Vec<(Box<[u8]>, Vec<Box<[u8]>>)> {
+    pub(super) fn take(&self) -> Vec<OfPrefix> {
         self.is_used.set(false);
         self.bytes.set(0);
         let mut all = self.keys.take();
