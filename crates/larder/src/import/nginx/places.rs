@@ -47,9 +47,8 @@ fn beginning(location: Option<&Directive>) -> Option<&str> {
 /// the location's.
 pub(super) fn target(pass: &Directive) -> (&str, &str, Option<&str>) {
     let (scheme, rest) = pass.arg().split_once("://").unwrap_or(("http", pass.arg()));
-    if rest.starts_with("unix:") {
-        let after = rest["unix:".len()..].split_once(':');
-        return match after {
+    if let Some(socket) = rest.strip_prefix("unix:") {
+        return match socket.split_once(':') {
             Some((socket, path)) => {
                 let end = "unix:".len() + socket.len();
                 (scheme, &rest[..end], Some(path).filter(|path| !path.is_empty()))
