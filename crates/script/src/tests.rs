@@ -64,10 +64,10 @@ fn values_become_replies() {
         ("return {unpack({1, 2, 3}, 0, 2)}", "*0\r\n"),
         ("return #{unpack({1, 2, 3}, '2', 7000)}", ":2\r\n"),
         ("return select('#', unpack({}, -3, 3))", ":7\r\n"),
-        ("local a = {} for i = 1, 7999 do a[i] = i end return select('#', unpack(a))", ":7999\r\n"),
+        ("local a = {} for i = 1, 7900 do a[i] = i end return select('#', unpack(a))", ":7900\r\n"),
         (
-            "local a = {} for i = 1, 7999 do a[i] = i end return redis.call('lpush', 'l', unpack(a))",
-            "*8001\r\n",
+            "local a = {} for i = 1, 7900 do a[i] = i end return redis.call('lpush', 'l', unpack(a))",
+            "*7902\r\n",
         ),
         ("local t = {3, 1, 2} table.sort(t) return t", "*3\r\n:1\r\n:2\r\n:3\r\n"),
     ] {

@@ -16,7 +16,7 @@ use crate::{
     clock::{Clock, Ms},
     net::out::Out,
     object::{Client, Peer, Sent, Session as _, Turn},
-    settings::{RedisSettings, Secret, Share},
+    settings::{PARTS, RedisSettings, Secret, Share},
 };
 
 use super::{Face, Session, Shared};
@@ -54,7 +54,8 @@ pub(super) fn secret(text: &str) -> Secret {
 }
 
 pub(super) fn shared(settings: RedisSettings) -> Arc<Shared> {
-    let options = Options { budget: 16 << 20, max_value: 1 << 20, ..Options::default() };
+    let parts = Some(PARTS);
+    let options = Options { budget: 16 << 20, max_value: 1 << 20, parts, ..Options::default() };
     let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
     let clock = Clock::start();
     Shared::new(settings, store, &Room::new(store, clock), clock, 1)
