@@ -40,14 +40,14 @@ fn effect(shared: &Shared, command: &Command, args: &Args<'_>) -> Effect {
 /// The settings have changed.
 pub(crate) fn settle(shared: &Shared) {
     let config = &shared.config;
-    let any = config.memory_limit.load(Relaxed) > 0 || config.min_replicas.load(Relaxed) > 0;
+    let any = config.memory_limit.bytes() > 0 || config.min_replicas.load(Relaxed) > 0;
     attention::set(shared, attention::REFUSALS, any);
 }
 
 /// Is more memory in use than the limit allows? Entries that can be evicted do not count: they go
 /// on their own.
 fn is_full(shared: &Shared) -> bool {
-    let limit = shared.config.memory_limit.load(Relaxed);
+    let limit = shared.config.memory_limit.bytes();
     let (used, overhead) = memory_in_use(shared);
     limit > 0 && limit < if shared.settings.no_evictions { used } else { overhead }
 }

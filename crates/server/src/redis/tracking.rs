@@ -8,7 +8,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, HashMap, hash_map},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map},
     ops::Bound,
     sync::{
         Arc,
@@ -220,12 +220,12 @@ impl Tracking {
     pub(super) fn of_prefix(
         &self,
         prefix: &[u8],
-        keys: Vec<Box<[u8]>>,
+        keys: BTreeSet<Box<[u8]>>,
         writer: u64,
     ) -> Option<Untold> {
         let prefixes = self.prefixes.read();
         let receivers = prefixes.get(prefix)?.ids().map(|id| (id, true)).collect();
-        Invalidation::told(keys, Some(writer), receivers)
+        Invalidation::told(keys.into_iter().collect(), Some(writer), receivers)
     }
 
     /// Takes the clients that track a key from the table.
@@ -245,15 +245,15 @@ impl Tracking {
     }
 }
 
-/// A prefix, and keys with it.
-type OfPrefix = (Box<[u8]>, Vec<Box<[u8]>>);
+/// Prefixes, and the keys with each, in the order of Redis: that of the names.
+type KeysByPrefix = BTreeMap<Box<[u8]>, BTreeSet<Box<[u8]>>>;
 
 /// Keys that a command has changed, by the prefixes that are tracked.
 #[derive(Default)]
 pub(crate) struct Gathered {
     /// None are there: one look for each command.
     is_used: Cell<bool>,
-    keys: RefCell<Vec<OfPrefix>>,
+    keys: RefCell<KeysByPrefix>,
     bytes: Cell<usize>,
 }
 
@@ -261,11 +261,7 @@ impl Gathered {
     fn add(&self, prefix: &[u8], key: &[u8]) {
         self.is_used.set(true);
         self.bytes.set(self.bytes.get() + GATHERED_ENTRY + key.len());
-        let mut all = self.keys.borrow_mut();
-        match all.iter_mut().find(|(known, _)| &**known == prefix) {
-            Some((_, keys)) => keys.push(key.into()),
-            None => all.push((prefix.into(), vec![key.into()])),
-        }
+        self.keys.borrow_mut().entry(prefix.into()).or_default().insert(key.into());
     }
 
     #[inline]
@@ -279,17 +275,10 @@ impl Gathered {
     }
 
     /// Takes all, by prefix.
-    pub(super) fn take(&self) -> Vec<OfPrefix> {
+    pub(super) fn take(&self) -> KeysByPrefix {
         self.is_used.set(false);
         self.bytes.set(0);
-        let mut all = self.keys.take();
-        // The order of Redis: that of the names.
-        all.sort_unstable();
-        for (_, keys) in &mut all {
-            keys.sort_unstable();
-            keys.dedup();
-        }
-        all
+        self.keys.take()
     }
 }
 

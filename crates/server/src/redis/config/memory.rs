@@ -1,6 +1,9 @@
 //! `maxmemory` and `maxmemory-policy`.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use larder_proto::resp::number::parse_bytes;
 use parking_lot::Mutex;
@@ -22,6 +25,47 @@ const POLICIES: &[&str] = &[
 const NONE: &str = "noeviction";
 const POLICY: &str = "maxmemory-policy";
 
+/// `maxmemory`, and the thread that brings the memory down to it.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryLimit {
+    /// 0: the memory of the start.
+    bytes: AtomicU64,
+    resizing: Mutex<Resizing>,
+}
+
+/// What that thread does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Resizing {
+    #[default]
+    No,
+    Yes,
+    /// The limit has changed meanwhile.
+    Again,
+}
+
+impl MemoryLimit {
+    /// In bytes, if it was set to less than the memory of the start; else 0.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// The limit has changed. False: a thread is at work, and goes on with the new one.
+    fn begins(&self) -> bool {
+        let mut resizing = self.resizing.lock();
+        let is_first = *resizing == Resizing::No;
+        *resizing = if is_first { Resizing::Yes } else { Resizing::Again };
+        is_first
+    }
+
+    /// The thread has done its work. False: the limit has changed meanwhile.
+    fn ends(&self) -> bool {
+        let mut resizing = self.resizing.lock();
+        let is_over = *resizing == Resizing::Yes;
+        *resizing = if is_over { Resizing::No } else { Resizing::Yes };
+        is_over
+    }
+}
+
 /// The limit that was set, or the budget of the start.
 pub(crate) fn shown(shared: &Shared) -> String {
     limit(shared).to_string()
@@ -29,7 +73,7 @@ pub(crate) fn shown(shared: &Shared) -> String {
 
 /// As `shown`, in bytes.
 pub(crate) fn limit(shared: &Shared) -> u64 {
-    match shared.config.memory_limit.load(Relaxed) {
+    match shared.config.memory_limit.bytes() {
         0 => shared.store.totals().budget,
         limit => limit,
     }
@@ -45,7 +89,7 @@ pub(super) fn set(shared: &Shared, value: &[u8]) -> Result<(), String> {
         ));
     }
     let limit = if bytes == shared.budget { 0 } else { bytes };
-    if shared.config.memory_limit.swap(limit, Relaxed) != limit {
+    if shared.config.memory_limit.bytes.swap(limit, Relaxed) != limit {
         resize(shared);
     }
     refusals::settle(shared);
@@ -53,26 +97,28 @@ pub(super) fn set(shared: &Shared, value: &[u8]) -> Result<(), String> {
 }
 
 /// Evicts what is above the limit, if entries are evicted: in a thread of its own, since that may
-/// be all of the memory.
+/// be all of the memory. There is one such thread at the most, however often the limit changes.
 fn resize(shared: &Shared) {
-    /// One change at a time: the last one finds the last limit.
-    static TURN: Mutex<()> = Mutex::new(());
-    if shared.settings.no_evictions {
+    let limit = Arc::clone(&shared.config.memory_limit);
+    if shared.settings.no_evictions || !limit.begins() {
         return;
     }
-    let (limit, store, most) =
-        (Arc::clone(&shared.config.memory_limit), shared.store, shared.budget);
-    let clock = shared.clock;
-    let work = move || {
-        let _turn = TURN.lock();
-        let bytes = match limit.load(Relaxed) {
+    let (store, most, clock) = (shared.store, shared.budget, shared.clock);
+    let work = move || loop {
+        let bytes = match limit.bytes() {
             0 => most,
             limit => limit,
         };
         // The rest goes with the next writes.
         let _ = store.set_budget(bytes, clock.now());
+        if limit.ends() {
+            break;
+        }
     };
-    let _ = std::thread::Builder::new().name("larder-limit".to_owned()).spawn(work);
+    let thread = std::thread::Builder::new().name("larder-limit".to_owned());
+    if thread.spawn(work).is_err() {
+        *shared.config.memory_limit.resizing.lock() = Resizing::No;
+    }
 }
 
 /// `maxmemory-clients`: the memory of clients is fixed at the start; Redis would call it 0.

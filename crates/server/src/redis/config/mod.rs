@@ -53,8 +53,8 @@ pub(crate) struct Config {
     pub(crate) latency_tracking: AtomicBool,
     /// `latency-monitor-threshold` in milliseconds; 0: nothing is noted.
     pub(crate) latency_threshold: AtomicU64,
-    /// `maxmemory`, if it was set to less than the memory of the start; else 0.
-    pub(crate) memory_limit: Arc<AtomicU64>,
+    /// `maxmemory`.
+    pub(crate) memory_limit: Arc<memory::MemoryLimit>,
     /// `min-replicas-to-write`.
     pub(crate) min_replicas: AtomicU64,
     /// `acllog-max-len`.

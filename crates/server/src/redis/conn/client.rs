@@ -322,8 +322,8 @@ pub(crate) fn describe(known: &Known, now: Ms, asks: Option<&Args<'_>>) -> Strin
     };
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
-         ssub={} multi={} qbuf={sent} qbuf-free=0 argv-mem={arguments} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
-         omem={} tot-mem={} events=r cmd={} user={} redir={} resp={}{library}\n",
+         ssub={} multi={} qbuf={sent} qbuf-free=0 argv-mem={arguments} multi-mem=0 rbs=0 rbp=0 \
+         obl=0 oll={} omem={} tot-mem={} events=r cmd={} user={} redir={} resp={}{library}\n",
         client.id,
         address(client),
         local_address(client),
