@@ -5,6 +5,8 @@
 //! a range need the right to it (see `log.rs` for writers, `pin.rs` for readers); atomic words may
 //! be used at any time.
 
+#[cfg(not(miri))]
+use std::collections::VecDeque;
 use std::io;
 #[cfg(not(miri))]
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -52,7 +54,7 @@ struct Shared {
     /// For each huge page whether it is wanted, or the system was asked for it.
     asked: Box<[AtomicBool]>,
     /// Those that it is still to be asked for.
-    wanted: Mutex<Vec<usize>>,
+    wanted: Mutex<VecDeque<usize>>,
     refused: AtomicUsize,
 }
 
@@ -140,7 +142,7 @@ impl Map {
         }
         for page in at / HUGE..(at + len).div_ceil(HUGE).min(self.len / HUGE) {
             if !shared.asked[page].swap(true, Ordering::Relaxed) {
-                shared.wanted.lock().push(page);
+                shared.wanted.lock().push_back(page);
             }
         }
     }
@@ -158,7 +160,7 @@ impl Map {
             let mut wanted = shared.wanted.lock();
             // The oldest are written to their end first.
             let found = wanted.iter().take(CHOICE).position(|page| may(page * HUGE, HUGE));
-            let Some(page) = found.map(|at| wanted.remove(at)) else { return };
+            let Some(page) = found.and_then(|at| wanted.remove(at)) else { return };
             drop(wanted);
             // Its memory may have been given back meanwhile.
             if !shared.asked[page].load(Ordering::Relaxed) {
