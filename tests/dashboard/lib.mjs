@@ -1,21 +1,34 @@
 // What the scripts share: a browser that notes every complaint, and a client that counts what it asked for.
 
+import { createHash, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import { chromium } from 'playwright-core';
 
 /** How long anything that must happen may take, ms; never part of what is asserted. */
 export const PATIENCE = 30_000;
 
-/** Opens the dashboard; `complaints` collects what the console, the page and its content security policy say. */
-export async function open(url, options = {}) {
+/** Starts a browser with further arguments, and a page with these options. */
+export async function browse(more = [], options = {}) {
     const browser = await chromium.launch({
         executablePath: process.env.LARDER_CHROMIUM ?? '/usr/bin/chromium',
         // In containers there is neither a user namespace nor a large /dev/shm.
-        args: ['--no-sandbox', '--disable-dev-shm-usage'],
+        args: ['--no-sandbox', '--disable-dev-shm-usage', ...more],
     });
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    const context = await browser.newContext(options);
     context.setDefaultTimeout(PATIENCE);
-    const page = await context.newPage();
+    return { browser, page: await context.newPage() };
+}
+
+/** The argument for a certificate (a PEM file) whose authority Chromium does not know. */
+export function trusted(certificate) {
+    const key = new X509Certificate(readFileSync(certificate)).publicKey.export({ type: 'spki', format: 'der' });
+    return `--ignore-certificate-errors-spki-list=${createHash('sha256').update(key).digest('base64')}`;
+}
+
+/** Opens the dashboard; `complaints` collects what the console, the page and its content security policy say. */
+export async function open(url, options = {}) {
+    const { browser, page } = await browse([], { viewport: { width: 1280, height: 900 }, ...options });
     const complaints = [];
     const elsewhere = [];
     page.on('console', (message) => {

@@ -1,18 +1,13 @@
 // What Chromium speaks with a server: `node protocol.mjs URL SPKI [ORIGIN]`. It trusts the certificate with this hash
 // of its key, and begins with QUIC at ORIGIN. The page and a request of its own are fetched; prints the protocol and
 // the body of each as JSON.
-import { chromium } from 'playwright-core';
+import { browse } from './lib.mjs';
 
 const [url, spki, quic] = process.argv.slice(2);
 const args = [`--ignore-certificate-errors-spki-list=${spki}`];
 if (quic) args.push(`--origin-to-force-quic-on=${quic}`);
-const browser = await chromium.launch({
-  executablePath: process.env.LARDER_CHROMIUM ?? '/usr/bin/chromium',
-  args: ['--no-sandbox', ...args],
-});
+const { browser, page } = await browse(args);
 try {
-  const page = await browser.newPage();
-  page.setDefaultTimeout(60_000);
   await page.goto(url);
   const seen = await page.evaluate(async () => {
     const body = await (await fetch('/70000')).arrayBuffer();
