@@ -66,7 +66,7 @@ fn values_become_replies() {
         ("return select('#', unpack({}, -3, 3))", ":7\r\n"),
         ("local a = {} for i = 1, 7900 do a[i] = i end return select('#', unpack(a))", ":7900\r\n"),
         (
-            "local a = {} for i = 1, 7900 do a[i] = i end return redis.call('lpush', 'l', unpack(a))",
+            "local a = {} for i = 1, 7900 do a[i] = i end return redis.call('rpush', unpack(a))",
             "+OK\r\n",
         ),
         ("local t = {3, 1, 2} table.sort(t) return t", "*3\r\n:1\r\n:2\r\n:3\r\n"),

@@ -16,7 +16,8 @@ use std::{
 
 use larder_tests::{Answer, Larder, Origin, get};
 
-/// Name, page, answer; `{p}` is the directory of the page. Parts tell where they are, but for `/foo`.
+/// Name, page, answer; `{p}` is the directory of the page. Parts tell where they are, but for
+/// `/foo`.
 fn cases() -> Vec<(&'static str, String, String)> {
     const TEXTS: [(&str, &str, &str); 44] = [
         ("e00001-remove", "a<esi:remove>x\ny</esi:remove>b", "ab"),

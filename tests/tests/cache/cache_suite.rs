@@ -89,8 +89,8 @@ fn with_cookies_allowed(room: &Path, port: u16) {
     assert!(faults.is_empty(), "with allow_set_cookie: {}", faults.join("\n"));
 }
 
-/// The whole suite with pages that are kept in compressed forms, and with pages that are kept in one
-/// alone: the same tests pass.
+/// The whole suite with pages that are kept in compressed forms, and with pages that are kept in
+/// one alone: the same tests pass.
 fn with_compression(room: &Path, port: u16) {
     for more in ["", "\nstore_forms = \"one\""] {
         let lines = format!("compress = [\"zstd\", \"br\", \"gzip\"]{more}");

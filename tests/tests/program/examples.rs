@@ -1,4 +1,5 @@
-//! The examples of contrib/examples/static, django and fleet as they are, with the ports of the test.
+//! The examples of contrib/examples/static, django and fleet as they are, with the ports of the
+//! test.
 
 #![allow(clippy::unwrap_used)]
 

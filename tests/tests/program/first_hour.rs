@@ -257,8 +257,8 @@ fn heads_of_a_page_that_is_not_kept_say_why_and_see_a_change() {
     let origin = Origin::serving(&["Content-Type: text/html"], WORDPRESS);
     let config = |lines: &str| {
         format!(
-            "[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \
-             \"{}\"\n{lines}\n",
+            "[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \
+             \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"\n{lines}\n",
             origin.url()
         )
     };

@@ -71,7 +71,7 @@ pub(crate) async fn first(
     job::send(pages, upstream, lead, client.as_mut(), request, interim).await
 }
 
-/// [`first`], where the fleet is asked.
+/// [`first`] of a page for which there is a fleet to ask.
 async fn of_fleet(
     job: &mut Job,
     request: origin::Request,

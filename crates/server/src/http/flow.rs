@@ -302,14 +302,8 @@ async fn cached(
                 }
                 Looked::Made(held, served) if held.meta.flags.any(PageFlags::PACKED) => {
                     let page = (&held, &served);
-                    return Box::pin(packed::serve(
-                        conn.wire,
-                        conn.out,
-                        exchange,
-                        &route.policy,
-                        page,
-                    ))
-                    .await;
+                    let serve = packed::serve(conn.wire, conn.out, exchange, &route.policy, page);
+                    return Box::pin(serve).await;
                 }
                 Looked::Made(held, served) => {
                     let page = Page::Stored(held, served);
@@ -422,8 +416,8 @@ async fn failed(
                 }
                 Err(held) if held.meta.flags.any(PageFlags::PACKED) => {
                     let page = (&held, &served);
-                    Box::pin(packed::serve(conn.wire, conn.out, exchange, &route.policy, page))
-                        .await
+                    let serve = packed::serve(conn.wire, conn.out, exchange, &route.policy, page);
+                    Box::pin(serve).await
                 }
                 Err(held) if held.meta.flags.any(PageFlags::SLICED) => {
                     match Box::pin(slices::serve(conn, exchange, route, &held, &served)).await? {

@@ -162,6 +162,7 @@ mod tests {
             assert_eq!((round.answer(&mut Work::default(), || false), answered.take()), (true, 1));
         }
     }
+
     /// Answers that are few bytes and commands, and take long.
     #[test]
     fn a_turn_ends_by_the_clock_and_the_rest_keep_their_places() {

@@ -19,7 +19,7 @@ const WORDPRESS: Software = software("WordPress", "wordpress", "");
 const MEDIAWIKI: Software = software(
     "MediaWiki",
     "mediawiki",
-    "MediaWiki's pages are private until LocalSettings.php says $wgUseCdn = true;",
+    "MediaWiki's pages are private until LocalSettings.php says `$wgUseCdn = true;`.",
 );
 const DRUPAL: Software = software(
     "Drupal",
@@ -31,7 +31,7 @@ const DJANGO: Software = software("Django", "django", "");
 const TYPO3: Software = software(
     "TYPO3",
     "typo3",
-    "TYPO3's pages are private until its TypoScript says config.sendCacheHeaders = 1",
+    "TYPO3's pages are private until its TypoScript says `config.sendCacheHeaders = 1`.",
 );
 const MAGENTO: Software = software(
     "Magento",
