@@ -12,7 +12,13 @@ use larder_queue::{Limits, NewItem, Options, Put, Queues, Read, Rules};
 fn open_with(path: &Path, segment: u64, default: Limits) -> Queues {
     let options = Options { path: path.to_owned(), memory: 1 << 20, segment, always: true };
     let rules = Rules { queues: 400, default, ..Rules::default() };
-    Queues::open(options, rules, 1).unwrap().unwrap().0
+    // A child that another test starts has the old descriptors until its exec: with the lock.
+    loop {
+        match Queues::open(options.clone(), rules.clone(), 1).unwrap() {
+            Some((queues, _)) => return queues,
+            None => std::thread::yield_now(),
+        }
+    }
 }
 
 fn open(path: &Path) -> Queues {
