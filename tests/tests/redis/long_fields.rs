@@ -252,28 +252,28 @@ fn a_walk_shows_all_that_stays_whatever_form_the_hash_takes() {
     assert!(stays.iter().all(|name| seen.contains(name)), "{steps} steps: {seen:?}");
 }
 
-/// A hash that nobody uses is evicted, in many pieces: it is whole, or it is not there.
+/// Twice as many hashes as there is room for, in many pieces each: a hash is read whole, or it is
+/// not there, and no more seen by anyone.
 #[test]
 fn a_hash_of_which_parts_are_evicted_is_gone() {
     let larder = Redis::larder(&["--threads", "2", "--memory", "32MiB"]);
     let mut client = larder.connect();
-    let (names, value) = (keys("f", 5000), "value".to_owned());
-    let set = words(&["HSET", "h"], names.iter().flat_map(|name| [name, &value]));
-    let (noise, mut gone) = ("n".repeat(50_000), 0);
-    for round in 0..24 {
-        client.ask(&set);
-        // Others fill the store once, or a part of it.
-        for nth in 0..100 + 50 * (round % 12) {
-            client.ask(&["SET", &format!("noise:{round}:{nth}"), &noise]);
-        }
-        let value = client.say("HGET h f7");
-        let all = client.ask(&["HGETALL", "h"]).items().len();
-        let length = client.say("HLEN h");
+    let (names, value) = (keys("f", 5000), "v".repeat(200));
+    let whole = |client: &mut Resp<TcpStream>, hash: &str| {
+        let all = client.ask(&["HGETALL", hash]).items().len();
+        let value = client.say(&format!("HGET {hash} f7"));
+        let length = client.say(&format!("HLEN {hash}"));
         match &*length {
-            "5000" => assert_eq!((&*value, all), ("value", 10_000)),
-            _ => assert_eq!((&*value, all, &*length), ("(nil)", 0, "0")),
+            "5000" => assert_eq!((value.len(), all), (200, 10_000), "{hash}"),
+            _ => assert_eq!((&*value, all, &*length), ("(nil)", 0, "0"), "{hash}"),
         }
-        gone += usize::from(all == 0);
+        all > 0
+    };
+    let hashes = keys("h", 60);
+    for hash in &hashes {
+        client.ask(&words(&["HSET", hash], names.iter().flat_map(|name| [name, &value])));
+        assert!(whole(&mut client, hash), "{hash} is gone at once");
     }
-    assert!((1..24).contains(&gone), "gone {gone} times");
+    let kept = hashes.iter().filter(|hash| whole(&mut client, hash)).count();
+    assert!((5..40).contains(&kept), "{kept} hashes of 1.1 MB in 32 MiB");
 }
