@@ -33,7 +33,7 @@ pub(crate) struct MemoryLimit {
     resizing: Mutex<Resizing>,
 }
 
-/// What that thread does.
+/// The state of that thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Resizing {
     #[default]
