@@ -1,7 +1,7 @@
 //! Walks over all entries, a bounded slice at a time.
 
 use crate::held::Held;
-use crate::index::Locked;
+use crate::index::{Locked, Place};
 use crate::item::Record;
 use crate::store::{Gone, Store};
 use crate::types::{Cursor, EntryInfo, Keep, Ms, Namespace};
@@ -54,9 +54,7 @@ impl Store {
         }
         match f(record.key(), &record.info()) {
             Keep::Keep => {}
-            Keep::Delete => {
-                self.unlink(record, Gone::Deleted, 0);
-            }
+            Keep::Delete => self.delete_moved(record),
             Keep::Stale(now) => self.mark_stale_moved(record, now),
         }
     }
@@ -110,14 +108,31 @@ impl Store {
     /// Marks the current copy of a pinned record that was only moved.
     fn mark_stale_moved(&self, record: &Record<'_>, now: Ms) {
         let locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
-        if let Some(place) =
-            locked.find(|loc| self.record(&locked, loc).origin() == record.origin())
-        {
+        if let Some(place) = self.find_copy(&locked, record) {
             self.record(&locked, locked.loc(place)).mark_stale_at(now);
         }
     }
 
-    /// Removes a pinned record, if it is still linked.
+    /// Removes the current copy of a pinned record, unless its key was written since. Evictions and
+    /// compaction move records while `f` looks at them: a purge that left such a copy in place
+    /// would be answered, and its page served.
+    fn delete_moved(&self, record: &Record<'_>) {
+        let mut locked =
+            self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
+        if let Some(place) = self.find_copy(&locked, record) {
+            let loc = locked.loc(place);
+            locked.remove(place);
+            self.retire(&self.record(&locked, loc), Gone::Deleted, 0);
+        }
+    }
+
+    /// The record of the same write as a pinned one, wherever it lies now.
+    fn find_copy(&self, locked: &Locked<'_>, record: &Record<'_>) -> Option<Place> {
+        let origin = record.origin();
+        locked.find(|loc| self.record(locked, loc).origin() == origin)
+    }
+
+    /// Removes a pinned record, if it is still linked where it was found.
     pub(crate) fn unlink(&self, record: &Record<'_>, why: Gone, now: u64) -> bool {
         let mut locked =
             self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
