@@ -142,6 +142,7 @@ const TABLE: &[(&str, &str, Effect, &str)] = &[
     ("lazyfree-lazy-eviction", "", Effect::None, ""),
     ("lazyfree-lazy-expire", "", Effect::None, ""),
     ("always-show-logo", "", Effect::None, ""),
+    ("enable-debug-command", "", Effect::None, ""),
 ];
 
 /// The parsed options.

@@ -13,6 +13,7 @@ mod connections;
 mod databases;
 mod differential;
 mod dump;
+mod found_by_suites;
 mod functions;
 mod hash_expiry;
 mod hash_trees;

@@ -394,7 +394,11 @@ pub(crate) fn look(face: &Face, conn: &mut Conn, now: Ms, out: &mut Out) -> Opti
             State::Unblocked { with_error: true, .. } => Reply::new(out.scratch(), conn.version)
                 .error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
             State::Waiting | State::Unblocked { .. } | State::Ended => {
-                Reply::new(out.scratch(), conn.version).null_array();
+                let mut reply = Reply::new(out.scratch(), conn.version);
+                match blocked.wish() {
+                    Wish::Nothing => reply.ok(),
+                    _ => reply.null_array(),
+                }
             }
         }
         Some(true)

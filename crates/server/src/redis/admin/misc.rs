@@ -3,9 +3,15 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use larder_proto::resp::{Args, number};
+use larder_proto::resp::{Args, collection::parse_bound, number};
 
-use crate::redis::{conn::REDIS_VERSION, ctx::Ctx};
+use crate::{
+    clock::Ms,
+    redis::{conn::REDIS_VERSION, ctx::Ctx, data::Wish},
+};
+
+/// Seconds that DEBUG SLEEP lasts at the most: a day.
+const LONGEST_SLEEP: f64 = 86400.0;
 
 /// SAVE and BGSAVE: an error, because their callers rely on a file.
 pub(crate) fn save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
@@ -18,13 +24,32 @@ pub(crate) fn last_save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().integer(started as i64);
 }
 
+/// DEBUG ERROR text, DEBUG SLEEP seconds: with these, suites of clients test what their library
+/// does about an error and a slow server. Only the client that asks for it sleeps.
 pub(crate) fn debug(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let error = if args.is(1, "sleep") {
-        "ERR DEBUG SLEEP is not allowed: a worker that sleeps serves nobody"
+    if args.is(1, "error") && args.len() == 3 {
+        ctx.reply().error(args.get(2));
+    } else if args.is(1, "sleep") && args.len() == 3 {
+        sleep(ctx, args.get(2));
     } else {
-        "ERR DEBUG is not available in Larder: see INFO, MEMORY and SLOWLOG"
-    };
-    ctx.reply().error(error);
+        ctx.reply()
+            .error("ERR DEBUG is available for ERROR and SLEEP only: see INFO, MEMORY and SLOWLOG");
+    }
+}
+
+/// Has the client's next answer wait. (Redis takes a text that is no number for 0, and sleeps in a
+/// transaction, too: here that would keep its keys.)
+fn sleep(ctx: &mut Ctx<'_>, seconds: &[u8]) {
+    if ctx.conn.in_exec {
+        return ctx.reply().error("ERR DEBUG SLEEP is not allowed in transactions");
+    }
+    let seconds = parse_bound(seconds).unwrap_or(0.0).clamp(0.0, LONGEST_SLEEP);
+    let millis = (seconds * 1000.0).ceil() as Ms;
+    if millis == 0 {
+        return ctx.reply().ok();
+    }
+    let deadline = ctx.now.saturating_add(millis);
+    ctx.wait(Vec::new(), Wish::Nothing, Some(deadline));
 }
 
 pub(crate) fn lolwut(ctx: &mut Ctx<'_>, _args: &Args<'_>) {

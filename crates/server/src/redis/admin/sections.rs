@@ -381,7 +381,7 @@ pub(crate) fn cluster(out: &mut String, _ctx: &Ctx<'_>) {
 pub(crate) fn keyspace(out: &mut String, ctx: &Ctx<'_>) {
     out.push_str("# Keyspace\r\n");
     for db in 0..ctx.shared.databases() {
-        let keys = ctx.store.stats(ctx.shared.namespace(db)).items;
+        let keys = ctx.store.live(ctx.shared.namespace(db));
         if keys > 0 {
             line!(out, "db{db}:keys={keys},expires=0,avg_ttl=0");
         }

@@ -56,9 +56,34 @@ pub(crate) fn select(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-pub(crate) fn quit(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.conn.closing = true;
-    ctx.reply().ok();
+pub(crate) fn quit(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    ctx.go(Quit, args);
+}
+
+/// A QUIT in progress. For others the client is gone before it has its answer, as in Redis: it is
+/// no receiver of messages and invalidations any more.
+struct Quit;
+
+impl Job for Quit {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        while pubsub::leave_some(ctx.shared, ctx.conn) {
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        ctx.conn.settle();
+        monitor::leave(ctx.shared, &ctx.conn.known);
+        tracking::off(ctx.shared, ctx.conn);
+        ctx.shared.registry.leave(ctx.conn.known.id());
+        ctx.take_messages();
+        ctx.conn.closing = true;
+        ctx.reply().ok();
+        Progress::Done
+    }
 }
 
 pub(crate) fn reset(ctx: &mut Ctx<'_>, args: &Args<'_>) {

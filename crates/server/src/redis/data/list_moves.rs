@@ -30,6 +30,8 @@ pub(in super::super) enum Wish {
     Members { max: bool, most: u64 },
     /// XREAD, XREADGROUP: entries of streams.
     Entries(Box<Reading>),
+    /// DEBUG SLEEP: nothing; it waits until its time is over.
+    Nothing,
 }
 
 impl Wish {
@@ -277,7 +279,9 @@ pub(super) fn serve<'s>(
         }
         Wish::Element(side) => (*side, 1),
         Wish::Elements(side, most) => (*side, (*most).min(len).min(SERVED)),
-        Wish::Member { .. } | Wish::Members { .. } | Wish::Entries(_) => return true,
+        Wish::Member { .. } | Wish::Members { .. } | Wish::Entries(_) | Wish::Nothing => {
+            return true;
+        }
     };
     waiter.answer(|reply| {
         let Ok(elements) = ctx.take_elements(key, side, most) else { return false };

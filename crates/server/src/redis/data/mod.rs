@@ -118,6 +118,7 @@ pub(super) fn serve_one<'s>(
             streams::serve(ctx, key, waiter);
             true
         }
+        Wish::Nothing => true,
     }
 }
 

@@ -258,7 +258,11 @@ pub(in super::super) fn serve(ctx: &mut Ctx<'_>, key: &[u8], waiter: &Waiter) ->
     let (max, most) = match waiter.wish {
         Wish::Member { max } => (max, 1),
         Wish::Members { max, most } => (max, most.min(SERVED)),
-        Wish::Element(_) | Wish::Elements(..) | Wish::Move(..) | Wish::Entries(_) => return true,
+        Wish::Element(_)
+        | Wish::Elements(..)
+        | Wish::Move(..)
+        | Wish::Entries(_)
+        | Wish::Nothing => return true,
     };
     waiter.answer(|reply| {
         let Ok(Some((members, left))) = ctx.take_members(key, max, most) else { return false };
