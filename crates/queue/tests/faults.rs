@@ -5,19 +5,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use larder_queue::{Limits, NewItem, Options, Put, Queues, Read, Rules};
+
+/// How long another test may need to start its child; no part of what is asserted.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open_with(path: &Path, segment: u64, default: Limits) -> Queues {
     let options = Options { path: path.to_owned(), memory: 1 << 20, segment, always: true };
     let rules = Rules { queues: 400, default, ..Rules::default() };
     // A child that another test starts has the old descriptors until its exec: with the lock.
+    let begin = Instant::now();
     loop {
         match Queues::open(options.clone(), rules.clone(), 1).unwrap() {
             Some((queues, _)) => return queues,
             None => std::thread::yield_now(),
         }
+        assert!(begin.elapsed() < PATIENCE, "the queues are still locked");
     }
 }
 
