@@ -56,6 +56,20 @@ pub(crate) fn select(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
+/// Ends what others send to this client: subscriptions, MONITOR, tracking. `false`: there are so
+/// many subscriptions that the rest is for another step.
+fn leave(ctx: &mut Ctx<'_>) -> bool {
+    while pubsub::leave_some(ctx.shared, ctx.conn) {
+        if ctx.is_over() {
+            return false;
+        }
+    }
+    ctx.conn.settle();
+    monitor::leave(ctx.shared, &ctx.conn.known);
+    tracking::off(ctx.shared, ctx.conn);
+    true
+}
+
 pub(crate) fn quit(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Quit, args);
 }
@@ -70,14 +84,9 @@ impl Job for Quit {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
-        while pubsub::leave_some(ctx.shared, ctx.conn) {
-            if ctx.is_over() {
-                return Progress::Again;
-            }
+        if !leave(ctx) {
+            return Progress::Again;
         }
-        ctx.conn.settle();
-        monitor::leave(ctx.shared, &ctx.conn.known);
-        tracking::off(ctx.shared, ctx.conn);
         ctx.shared.registry.leave(ctx.conn.known.id());
         ctx.take_messages();
         ctx.conn.closing = true;
@@ -99,15 +108,10 @@ impl Job for Reset {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
-        while pubsub::leave_some(ctx.shared, ctx.conn) {
-            if ctx.is_over() {
-                return Progress::Again;
-            }
+        if !leave(ctx) {
+            return Progress::Again;
         }
-        ctx.conn.settle();
         multi::end(ctx.conn);
-        monitor::leave(ctx.shared, &ctx.conn.known);
-        tracking::off(ctx.shared, ctx.conn);
         // Earlier messages precede the confirmation that the subscription has ended.
         ctx.take_messages();
         let Ctx { conn, shared, .. } = ctx;
