@@ -27,10 +27,10 @@ pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
     };
     let admin = args.admin.as_deref().or(local.as_deref());
     let admin = admin.or(args.ban.as_ref().map(|_| order::ADMIN));
-    let bytes = match admin {
+    let bytes = check_names(args).and_then(|()| match admin {
         Some(admin) => order::bytes(args, admin),
         None => Request::from_args(args).map(|request| request.to_bytes()),
-    };
+    });
     let bytes = match bytes {
         Ok(bytes) => bytes,
         Err(message) => {
@@ -115,22 +115,12 @@ impl Request {
                 "/".to_owned(),
             ),
         };
-        if value::split_authority(&host).is_none() {
-            return Err(format!("expected a host such as \"wiki.example.org\", found {host:?}"));
-        }
+        check_host(&host)?;
         let what = match (&args.prefix, args.tag.as_slice()) {
             (Some(_), _) => What::Prefix,
             (None, []) => What::Url,
             (None, tags) => What::Tags(tags.to_vec()),
         };
-        if let What::Tags(tags) = &what
-            && let Some(tag) =
-                tags.iter().find(|tag| tag.is_empty() || !tag.bytes().all(|b| b.is_ascii_graphic()))
-        {
-            return Err(format!(
-                "expected a tag of visible characters without blanks, found {tag:?}"
-            ));
-        }
         Ok(Request { what, secure, host, target, soft: args.soft, token })
     }
 
@@ -179,6 +169,21 @@ fn read_token(path: &std::path::Path) -> Result<String, String> {
             Err(format!("{} does not hold a token: one line of visible characters", path.display()))
         }
     }
+}
+
+/// Refuses a host and tags that no server could have.
+fn check_names(args: &PurgeArgs) -> Result<(), String> {
+    args.host.as_deref().map_or(Ok(()), check_host)?;
+    let unfit = |tag: &&String| tag.is_empty() || !tag.bytes().all(|b| b.is_ascii_graphic());
+    args.tag.iter().find(unfit).map_or(Ok(()), |tag| {
+        Err(format!("expected a tag of visible characters without blanks, found {tag:?}"))
+    })
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    value::split_authority(host)
+        .map(|_| ())
+        .ok_or_else(|| format!("expected a host such as \"wiki.example.org\", found {host:?}"))
 }
 
 /// Splits a URL: whether it is https, the host with its port, the path with its query.

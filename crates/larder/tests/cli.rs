@@ -13,7 +13,8 @@ use std::{
 /// In a directory of its own, so that no larder.toml of the tree is read.
 fn larder(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
-    command.args(arguments).current_dir(scratch(""));
+    // Servers of other tests and users are not seen.
+    command.args(arguments).current_dir(scratch("")).env("RUNTIME_DIRECTORY", scratch("run"));
     command
 }
 

@@ -366,6 +366,14 @@ fn peers_believe_only_who_has_the_token(fleet: Fleet) {
     let ports = [free_port(), free_port()];
     let one = peer(&fleet, &origin, "sesame", ports);
     let two = peer(&fleet, &origin, "millet", [ports[1], ports[0]]);
+    // It believes the fleet once it has read the journal, and reads it again in an hour.
+    let has_read = |n: u64| {
+        let target = format!("/{n}");
+        let page = text(&one, &target);
+        wait_counted(&one, "stores", n + 1);
+        text(&two, &target) == page
+    };
+    assert!((0..1000).any(|n| has_read(n)));
     let old = text(&two, "/page");
     purge(&one, "/page", &[]);
     wait_counted(&one, "purges_untold", 1);

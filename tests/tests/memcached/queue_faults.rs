@@ -40,6 +40,8 @@ fn items_that_a_reader_does_not_take_come_back() {
         writer.expect(set("q", &numbered(number, bytes)), "STORED\r\n");
     }
     let mut reader = queues.connect();
+    // It counts as connected once it is answered.
+    reader.ask("version\r\n", "\r\n");
     reader.send("get q\r\n".repeat(count));
     wait_until("the reader to be disconnected", || writer.stat("curr_connections") == "1");
     let mut all = received(&String::from_utf8(reader.rest()).unwrap());
