@@ -25,11 +25,19 @@ class Pages:
         return value
 
 
+if len(sys.argv) not in (4, 5):
+    sys.exit(__doc__.splitlines()[0])
 server, url, seconds = sys.argv[1:4]
 head = sys.argv[4].encode() if len(sys.argv) > 4 else None
 place = urlsplit(url)
-name = "page:" + place.netloc + place.path + ("?" + place.query if place.query else "")
-host, port = server.split(":")
+if place.scheme not in ("http", "https") or not place.hostname:
+    sys.exit(f"expected a URL such as http://example.org/news, found {url}")
+# As Larder asks for it: the host in lower case, no default port, a path.
+site = f"[{place.hostname}]" if ":" in place.hostname else place.hostname
+if place.port not in (None, {"http": 80, "https": 443}[place.scheme]):
+    site += f":{place.port}"
+name = "page:" + site + (place.path or "/") + ("?" + place.query if place.query else "")
+host, port = server.rsplit(":", 1)
 body = sys.stdin.buffer.read()
 client = Client((host, int(port)), serde=Pages(), default_noreply=False, timeout=20)
 assert client.set(name, body if head is None else (head, body), expire=int(seconds))

@@ -108,6 +108,11 @@ pub fn mount_directory(
     if session::is_mirror(&source) {
         return Err(MountError::Mirror(source));
     }
+    // The table of mounts would show it as the mount of a site.
+    if let Some(name) = options.mount.name.as_deref().filter(|name| name.contains("://")) {
+        let message = format!("fsname={name} is the name of a site, and {source:?} a directory");
+        return Err(MountError::Option(message));
+    }
     let ended = Arc::default();
     let opened = mirror::Mirror::open(&source, &options.mirror, Arc::clone(&ended));
     let files = opened.map_err(|error| MountError::Path { path: source.clone(), error })?;

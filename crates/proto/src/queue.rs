@@ -217,7 +217,17 @@ fn command(line: &[u8]) -> Command<'_> {
         b"version" => Command::Version,
         b"shutdown" => Command::Shutdown,
         b"quit" => Command::Quit,
+        b"add" | b"replace" | b"append" | b"prepend" | b"cas" => foreign(words.nth(3)),
+        b"ms" => foreign(words.nth(1)),
         _ => unknown(line),
+    }
+}
+
+/// A command of memcached that sends data and is none here. Its data is not taken for commands.
+fn foreign(length: Option<&[u8]>) -> Command<'static> {
+    match length.and_then(line::unsigned).filter(|len| *len <= i32::MAX as u64) {
+        Some(len) => Command::Refused(Refused { answer: ERROR, swallow: len + 2, close: false }),
+        None => Command::Refused(Refused { answer: ERROR, swallow: 0, close: true }),
     }
 }
 

@@ -343,7 +343,9 @@ fn the_examples_publish() {
         command
     };
     publish(python().args(["http://site.test/py.txt", "0"]), "plain");
-    publish(python().args(["http://site.test/py/head", "0", head]), "missing");
+    publish(python().args(["http://Site.TEST:80/py/head", "0", head]), "missing");
+    publish(python().args(["http://site.test", "0"]), "the root");
+    assert_eq!(larder.connect().ask("GET", "/", &["Host: site.test"]).text(), "the root");
     let php = || {
         let mut command = Command::new("php");
         command.arg(examples.join("publish.php")).args([&ip, &port]);
@@ -351,7 +353,7 @@ fn the_examples_publish() {
     };
     let long = "plain ".repeat(1000);
     publish(php().args(["http://site.test/php.txt", "0"]), &long);
-    publish(php().args(["http://site.test/php/head", "0", head]), "missing");
+    publish(php().args(["http://Site.TEST:80/php/head", "0", head]), "missing");
     let program = larder.dir().join("publish");
     let mut build = Command::new("cc");
     build.args(["-Wall", "-Werror", "-o"]).arg(&program);

@@ -140,6 +140,19 @@ fn a_parent_that_never_answers_is_left_for_the_origin() {
     gate.open();
 }
 
+#[test]
+fn a_parent_whose_own_origin_fails_is_left_out() {
+    let origin = numbered();
+    let failing = Origin::start(|_, reply| {
+        reply.answer(503, &[], "of the peer");
+    });
+    let larder = larder(&origin, &parent(failing.addr(), "first"));
+    for number in 0..6 {
+        assert_eq!(text(larder.addr(), &format!("/{number}")), format!("/{number} {number}"));
+    }
+    assert_eq!(failing.requests().len(), 3, "then it has a pause");
+}
+
 /// A refusal of the peer is not the site's answer.
 #[test]
 fn a_peers_own_refusal_leads_on() {

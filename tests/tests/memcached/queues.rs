@@ -85,6 +85,17 @@ fn a_command_that_cannot_be_meant_closes_and_others_do_not() {
     ] {
         talk.expect(set(&name, "x"), answer);
     }
+    // Data of a command that queues do not have is no command.
+    talk.expect("set kept 0 0 1\r\nx\r\n", "STORED\r\n");
+    for verb in ["add", "replace", "append", "prepend", "cas"] {
+        let unique = if verb == "cas" { " 7" } else { "" };
+        talk.expect(format!("{verb} q 0 0 9{unique}\r\nflush_all\r\n"), "ERROR\r\n");
+    }
+    talk.expect("ms q 9 T0\r\nflush_all\r\n", "ERROR\r\n");
+    let mut closed = queues.connect();
+    closed.send("add q 0 0 x\r\nflush_all\r\n");
+    assert_eq!(closed.rest(), b"ERROR\r\n");
+    talk.expect("get kept\r\n", "VALUE kept 0 1\r\nx\r\nEND\r\n");
     let large = "x".repeat((1 << 20) + 1);
     talk.expect(set("q", &large), "SERVER_ERROR object too large for queue\r\n");
     talk.expect("get q\r\n", "END\r\n");

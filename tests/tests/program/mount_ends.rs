@@ -75,6 +75,7 @@ fn wrong_words_are_refused() {
     for (words, code, wanted) in [
         (vec!["mount", &from, &to, "-o", "allow_other,nonsense"], 2, "nonsense: unknown"),
         (vec!["mount", &from, &to, "-o", "lifetime=soon"], 2, "lifetime=soon"),
+        (vec!["mount", &from, &to, "-o", "fsname=http://x"], 2, "fsname=http://x"),
         (vec!["mount", &from], 2, "TARGET"),
         (vec!["mount", &nowhere.to_string_lossy(), &to], 1, "No such file"),
         (vec!["mount", &file.to_string_lossy(), &to], 1, "is not a directory"),

@@ -1,7 +1,14 @@
 //! Requests to the site: HTTP/1.1 over a few connections that are used again. The caller limits
 //! the time of each operation, whatever number of requests it takes.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Empty};
@@ -52,6 +59,8 @@ pub(super) struct Client {
     idle: Mutex<Vec<SendRequest<Empty<Bytes>>>>,
     connections: Semaphore,
     held: Arc<Semaphore>,
+    /// The last attempt to connect failed.
+    fails: AtomicBool,
 }
 
 /// An answer whose body is still to be read, over this connection.
@@ -77,6 +86,7 @@ impl Client {
             idle: Mutex::default(),
             connections: Semaphore::new(CONNECTIONS),
             held: Arc::new(Semaphore::new(HELD_BYTES)),
+            fails: AtomicBool::new(false),
         })
     }
 
@@ -212,6 +222,20 @@ impl Client {
         }
     }
 
+    /// A new connection. The first of several failures is told, and the end of them.
+    async fn connect(&self) -> io::Result<SendRequest<Empty<Bytes>>> {
+        let connected = self.connector.connect().await;
+        let fails = connected.is_err();
+        if self.fails.swap(fails, Relaxed) != fails {
+            let site = &self.address.authority;
+            match &connected {
+                Ok(_) => eprintln!("larder mount: {site} answers again"),
+                Err(error) => eprintln!("larder mount: {site} cannot be reached: {error}"),
+            }
+        }
+        connected
+    }
+
     /// Sends a request, again over a new connection if an old one was closed by then: all are safe
     /// to repeat.
     async fn ask(
@@ -226,7 +250,7 @@ impl Client {
             let fresh = old.is_none();
             let mut connection = match old {
                 Some(old) => old,
-                None => self.connector.connect().await?,
+                None => self.connect().await?,
             };
             if connection.ready().await.is_err() {
                 if fresh {

@@ -323,7 +323,8 @@ pub(super) fn token_file(
             Some(token)
         }
         Err(reason) => {
-            let message = format!("cannot use the token file {}: {reason}", path.display());
+            let kind = name.strip_suffix("_file").unwrap_or(name);
+            let message = format!("cannot use the {kind} file {}: {reason}", path.display());
             report.error(Problem::new(values.location(name), message));
             None
         }
@@ -432,7 +433,7 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
 }
 
 /// Whether a network is so large that it means everybody.
-fn anyone(net: Net) -> bool {
+pub(super) fn anyone(net: Net) -> bool {
     net.contains(IpAddr::from([198, 51, 100, 1])) && net.contains(IpAddr::from([8, 8, 8, 8]))
         || net.contains(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]))
             && net.contains(IpAddr::from([0x2600, 0, 0, 0, 0, 0, 0, 1]))

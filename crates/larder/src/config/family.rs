@@ -14,7 +14,7 @@ use larder_server::settings::{
 };
 
 use super::{
-    build::token_file,
+    build::{anyone, token_file},
     problem::{Location, Problem, Report, nearest},
     reader::Values,
     value::{OriginUrl, UrlScheme},
@@ -189,6 +189,13 @@ fn htcp(root: &Values, directory: &Path, report: &mut Report) -> Option<HtcpSett
             }
         }
     }
+    let key = key(&values, directory, report);
+    let from: Vec<Net> = values.list("from");
+    if key.is_none() && from.iter().any(|net| anyone(*net)) {
+        let problem =
+            Problem::new(values.location("from"), "anyone on the Internet may clear pages");
+        report.warn(problem.fix("name the caches that may, or a `secret_file`"));
+    }
     let interface = values.maybe::<String>("interface");
     let parsed = interface.as_ref().map(|text| text.parse());
     if let (Some(text), Some(Err(_))) = (&interface, &parsed) {
@@ -197,10 +204,10 @@ fn htcp(root: &Values, directory: &Path, report: &mut Report) -> Option<HtcpSett
     }
     Some(HtcpSettings {
         listen: values.list("listen"),
-        from: values.list("from"),
+        from,
         multicast,
         interface: parsed.and_then(Result::ok),
-        key: key(&values, directory, report),
+        key,
     })
 }
 

@@ -54,7 +54,7 @@ pub(super) fn queue(
     let settings = QueueSettings {
         listen: listen(&values, relative_to),
         path,
-        sync: sync(&values, report)?,
+        sync: sync(&values, report).unwrap_or(QueueSync::Always),
         memory: values.get("memory")?,
         segment: values.get("segment")?,
         rules,
@@ -120,9 +120,17 @@ fn limits(values: &Values, default: &Limits, report: &mut Report) -> Option<Limi
         limits.fanout_only = values.get("fanout_only")?;
     }
     if let Some(name) = values.get::<String>("error_queue") {
+        let at = || values.location("error_queue");
         if !is_valid(name.as_bytes()) {
-            let message = format!("\"{name}\" is no name of a queue");
-            report.error(Problem::new(values.location("error_queue"), message));
+            report.error(Problem::new(at(), format!("\"{name}\" is no name of a queue")));
+        }
+        if values.get::<String>("name").is_some_and(|own| own == name) {
+            let message = format!("\"{name}\" is its own error queue: its items would be lost");
+            report.error(Problem::new(at(), message).fix("name another queue"));
+        }
+        if limits.max_aborts == 0 {
+            let message = format!("no item goes to \"{name}\": `max_aborts` is 0");
+            report.warn(Problem::new(at(), message).fix("set `max_aborts`, for example 5"));
         }
         limits.error_queue = Some(name.as_bytes().into());
     }

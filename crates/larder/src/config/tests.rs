@@ -332,6 +332,18 @@ const WRONG: &[(&str, &[&str])] = &[
         &["l.toml:1:10: error: not TOML: string values must be quoted, expected literal string"],
     ),
     ("memory = \"1GiB\"\n", &["l.toml: error: there is no origin to get pages from"]),
+    (
+        "[queue]\nlisten = \"127.0.0.1:22133\"\npath = \"/tmp\"\n[[queue.named]]\nname = \"a\"\nmax_aborts = 1\nerror_queue = \"a\"\n",
+        &["l.toml:7:15: error: \"a\" is its own error queue: its items would be lost"],
+    ),
+    (
+        "[queue]\nlisten = \"127.0.0.1:22133\"\npath = \"/tmp\"\nsync = \"100\"\n",
+        &["l.toml:4:8: error: `sync` is not \"100\""],
+    ),
+    (
+        "[htcp]\nlisten = \"127.0.0.1:4827\"\nfrom = \"0.0.0.0/0\"\n[[site]]\norigin = \"http://a\"\n",
+        &["l.toml:3:8: warning: anyone on the Internet may clear pages"],
+    ),
     ("", &["l.toml: error: there is no origin to get pages from"]),
 ];
 

@@ -267,11 +267,16 @@ impl Relatives {
                 return None;
             }
         };
-        turn.answered();
         if sibling && response.status == 504 {
+            turn.answered();
             counts.false_hits.one();
             return None;
         }
+        if is_its_own(&response) && matches!(response.status, 421 | 500..) {
+            turn.failed(self.clock.now());
+            return None;
+        }
+        turn.answered();
         if is_its_own(&response) || is_unasked(response.status, wants_part, has_conditions) {
             counts.failures.one();
             return None;

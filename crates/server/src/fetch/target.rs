@@ -13,7 +13,7 @@ use crate::{
     },
     page::{
         spelling::{self, Rules},
-        tags::{OWN_TAGS, group_tag},
+        tags::{OWN_TAGS, TAG_FIELDS, group_tag},
         variant::{self, Marker, Values},
     },
 };
@@ -88,15 +88,7 @@ pub(crate) fn announce(job: &Job, primary: &[u8], rule: Option<&Rule>) {
 /// by blanks or commas), `Cache-Tag` (by commas), and the groups of `Cache-Groups` (RFC 9875).
 /// `page` is the key of the page.
 pub(crate) fn tags(fields: Fields<'_>, page: &[u8]) -> Vec<Box<[u8]>> {
-    let blanks = [
-        "surrogate-key",
-        "xkey",
-        "cache-tags",
-        "purge-cache-tags",
-        "x-cache-tags",
-        "x-magento-tags",
-    ];
-    let mut out: Vec<Box<[u8]>> = blanks
+    let mut out: Vec<Box<[u8]>> = TAG_FIELDS
         .iter()
         .flat_map(|name| fields.all(name))
         .flat_map(|value| value.split(|b| matches!(b, b' ' | b'\t' | b',')))

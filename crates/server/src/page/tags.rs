@@ -5,6 +5,10 @@ use larder_proto::http::key::{self, KeyParts};
 
 use crate::page::spelling;
 
+/// Fields of surrogate keys that are separated by blanks or commas.
+pub(crate) const TAG_FIELDS: [&str; 6] =
+    ["surrogate-key", "xkey", "cache-tags", "purge-cache-tags", "x-cache-tags", "x-magento-tags"];
+
 /// A surrogate key as the store knows it. Tags belong to a site: a purge of one site does not reach
 /// another.
 pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {

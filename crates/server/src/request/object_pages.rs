@@ -22,6 +22,7 @@ use crate::{
     page::{
         lookup::PAGES,
         published::{Line, OBJECT, Published, complete},
+        tags::TAG_FIELDS,
     },
     request::{Request, pages::Pages, route::Route},
     settings::{ObjectSpace, PublishSettings, Settings},
@@ -48,6 +49,7 @@ const REFUSED: [&str; 22] = [
     "age",
     "alt-svc",
     "authentication-info",
+    "cache-groups",
     "cache-status",
     "cache-tag",
     "cdn-cache-control",
@@ -58,15 +60,14 @@ const REFUSED: [&str; 22] = [
     "set-cookie",
     "set-cookie2",
     "surrogate-control",
-    "surrogate-key",
     "vary",
     "via",
     "www-authenticate",
     "x-accel-expires",
     "x-accel-redirect",
-    "x-cache-tags",
+    "x-cache",
+    "x-cache-lookup",
     "x-sendfile",
-    "xkey",
 ];
 
 /// Why an object is not a page: a reason of `larder_http_not_stored_total`.
@@ -308,6 +309,7 @@ impl<'b> Content<'b> {
             let name = name.to_ascii_lowercase();
             let refused = strip::is_hop_by_hop(&name)
                 || name.starts_with("larder-")
+                || TAG_FIELDS.contains(&name.as_str())
                 || REFUSED.contains(&name.as_str());
             if refused {
                 return Err(MALFORMED);
@@ -353,6 +355,12 @@ mod tests {
             "Vary: Cookie",
             "X-Accel-Redirect: /etc/passwd",
             "Larder-Object: 7",
+            "Cache-Tags: a",
+            "Purge-Cache-Tags: a",
+            "X-Magento-Tags: a",
+            "Cache-Tag: a",
+            "Cache-Groups: \"a\"",
+            "X-Cache: hit",
             "X-A: b\rSet-Cookie: c=d",
             "X-A: b\0",
             "X A: b",
