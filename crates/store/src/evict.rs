@@ -250,6 +250,11 @@ impl Store {
             // From now on it is in its next turn (`parts.rs`).
             return stays.then(|| (Kind::Main, word.history(Some(now))));
         }
+        if let Why::Evict(pressure) | Why::Trim(pressure, _) = why
+            && let Some(stays) = self.stub_stays(record, pressure)
+        {
+            return stays.then_some((Kind::Main, word.0));
+        }
         match (why, self.options.policy, kind) {
             (Why::Compact, _, _) => Some((kind, word.0)),
             (Why::Trim(_, coming), _, _)
@@ -306,10 +311,10 @@ impl Store {
         if why == Why::Compact && draft.is_some() && space.is_none() {
             return Settled::NoRoom;
         }
-        let ticket = match why {
-            Why::Evict(_) | Why::Trim(..) if space.is_none() => self.handover_ticket(record, kind),
-            _ => None,
-        };
+        let leaves = why != Why::Compact && space.is_none();
+        let ticket = if leaves { self.handover_ticket(record, kind) } else { None };
+        let may_leave = leaves && ticket.is_none();
+        let mut stub = if may_leave { self.coming_stub(record, hash, now) } else { None };
         // Even a record that looks unlinked needs the lock: the thread that unlinked it may still
         // be reading it.
         let mut locked = self.index.lock(&self.segments, hash);
@@ -322,9 +327,17 @@ impl Store {
             draft.write(&self.segments, &mut space, now, &[record.local()]);
             locked.replace(place, space.loc());
             self.moved(record, kind, to, draft.size(now), space.segment());
+            self.away.moved(record, draft.size(now));
             return Settled::Done;
         }
         let outdated = self.outdated(record, now);
+        if let Some(stub) = stub.as_mut().filter(|_| !outdated) {
+            let left = self.leave_stub(&mut locked, record, kind, stub, now);
+            drop(locked);
+            let Some(leaving) = left else { return Settled::Again };
+            leaving.give();
+            return Settled::Done;
+        }
         if why == Why::Compact && !outdated {
             // It was linked or touched a moment ago.
             return Settled::Again;
@@ -383,7 +396,7 @@ impl Store {
     }
 
     /// Space without evicting: from the reserved segments.
-    fn survivor_space(
+    pub(crate) fn survivor_space(
         &self,
         kind: Kind,
         group: usize,

@@ -300,6 +300,12 @@ impl<'a> Record<'a> {
         if self.is_wide() { self.u64(self.wide(16)) } else { self.local_len() as u64 }
     }
 
+    /// Is it a stub, whose value lies elsewhere (`away.rs`)?
+    #[inline]
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_wide() && self.piece_bytes() == 0 && self.total() != self.local_len() as u64
+    }
+
     /// Bytes of the entry: key and value.
     #[inline]
     pub(crate) fn bytes_of_entry(&self) -> u64 {

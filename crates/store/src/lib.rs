@@ -55,6 +55,8 @@
 //! docs/decisions/0002-store.md.
 
 #[cfg(not(loom))]
+mod away;
+#[cfg(not(loom))]
 mod brief;
 #[cfg(not(loom))]
 mod edit;
@@ -129,6 +131,8 @@ pub mod progress;
 mod sync;
 mod types;
 
+#[cfg(not(loom))]
+pub use away::{Away, Elsewhere, Stub};
 #[cfg(not(loom))]
 pub use edit::{MOST_ROOM, Part, Together};
 #[cfg(not(loom))]

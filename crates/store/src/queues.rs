@@ -243,6 +243,7 @@ impl Queues {
             Policy::Fifo => Kind::Small,
             Policy::S3Fifo if main == 0 => Kind::Small,
             Policy::S3Fifo if small == 0 => Kind::Main,
+            Policy::S3Fifo if store.full_of_stubs().is_some_and(|g| spare[g] != 0) => Kind::Main,
             Policy::S3Fifo => {
                 let (small, main) = (small + chained(0), main + chained(1));
                 let border = (small + main) * store.learnt.small.load(Relaxed);

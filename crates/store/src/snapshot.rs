@@ -112,6 +112,7 @@ impl Store {
         }
         self.stats.clear_items();
         self.shares.clear();
+        self.away.recount(sums.stubs);
         for (number, (items, bytes, records)) in sums.namespaces.into_iter().enumerate() {
             let ns = Namespace(number as u8);
             self.stats.add_each(ns, [(Count::Items, items), (Count::Bytes, bytes)]);
@@ -137,6 +138,7 @@ impl Store {
             let group = self.shares.of(record.ns());
             pieces.iter().for_each(|piece| sums.used[*piece as usize] = true);
             sums.chained.push((kind, group, pieces.len() as isize));
+            sums.stubs += if record.is_away() { record.size() } else { 0 };
             let size = record.size() + pieces.len() * self.segments.size();
             let (items, bytes, records) = &mut sums.namespaces[usize::from(record.ns().0)];
             (*items, *bytes) = (*items + 1, *bytes + record.bytes_of_entry());
@@ -167,6 +169,8 @@ impl Store {
 struct Sums {
     /// Entries, their bytes, and bytes of their records.
     namespaces: [(u64, u64, usize); NAMESPACES],
+    /// Bytes of stubs.
+    stubs: usize,
     /// Middle pieces by queue and group.
     chained: Vec<(Kind, usize, isize)>,
     /// Segments that are middle pieces.
@@ -176,6 +180,6 @@ struct Sums {
 impl Sums {
     fn new(segments: usize) -> Sums {
         let (chained, used) = (Vec::new(), vec![false; segments]);
-        Sums { namespaces: [(0, 0, 0); NAMESPACES], chained, used }
+        Sums { namespaces: [(0, 0, 0); NAMESPACES], stubs: 0, chained, used }
     }
 }

@@ -4,6 +4,7 @@
 //! the leaves (queues, pool, staging). Nothing evicts while it holds any of them, and no stripe is
 //! looked up while a log or the tag lists are locked. A change of the budget is before all of them.
 
+use crate::away::{AwayReceiver, HIDES};
 use crate::ghost::Ghost;
 use crate::handover::Receiver;
 use crate::hash::{Hash, Hasher};
@@ -54,7 +55,7 @@ pub struct Store {
     pub(crate) stats: Stats,
     pub(crate) tags: Tags,
     pub(crate) staging: Staging,
-    /// Per namespace: entries with a lower serial are flushed.
+    /// Per namespace: entries with a lower serial are flushed. See also [`HIDES`].
     pub(crate) flushed: [AtomicU64; NAMESPACES],
     /// The value of [`NamespaceStats::flushed`] when all entries of the last flush are swept.
     pub(crate) flushing: [AtomicU64; NAMESPACES],
@@ -68,6 +69,7 @@ pub struct Store {
     /// Their number.
     pub(crate) withheld_segments: AtomicUsize,
     pub(crate) receiver: Receiver,
+    pub(crate) away: AwayReceiver,
     /// Held for reading while a segment is in no list that says whose it is, and while parts change
     /// together.
     pub(crate) leaving: Leaving,
@@ -211,6 +213,7 @@ impl Store {
             withheld: Mutex::default(),
             withheld_segments: AtomicUsize::new(0),
             receiver: Receiver::default(),
+            away: AwayReceiver::default(),
             leaving: Leaving(RwLock::new(())),
             succession,
             bookkeeping,
@@ -228,9 +231,15 @@ impl Store {
         for log in self.small.iter().chain(&self.main) {
             log.close(&self.segments, &mut |segment| self.sealed(log, segment));
         }
-        flushed.fetch_max(serial, Ordering::SeqCst);
+        let later = |old: u64| Some((old & !HIDES).max(serial) | old & HIDES);
+        let _ = flushed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
         let stats = self.stats(ns);
         self.flushing[usize::from(ns.0)].store(stats.items + stats.flushed, Ordering::Relaxed);
+        self.look_at_all();
+    }
+
+    /// Has the next sweep look at every segment.
+    pub(crate) fn look_at_all(&self) {
         for segment in 0..self.segments.count() as u32 {
             self.segments.heat(segment).expiry.store(0, Ordering::Relaxed);
         }
@@ -333,7 +342,9 @@ impl Store {
     #[inline]
     pub(crate) fn is_flushed(&self, record: &Record<'_>) -> bool {
         let flushed = self.flushed[usize::from(record.ns().0)].load(Ordering::Acquire);
-        flushed != 0 && record.serial() < flushed
+        flushed != 0
+            && record.serial() < flushed
+            && (flushed & HIDES == 0 || self.is_hidden(record, flushed))
     }
 
     /// Updates the counters for a record that was just unlinked, under the lock of its stripe.
@@ -354,6 +365,9 @@ impl Store {
         self.shares.sub(ns, size + pieces * self.segments.size());
         self.tags.died(&self.segments, record.tags());
         self.drop_pieces(record);
+        if record.is_away() {
+            self.away.left(size);
+        }
         if why != Gone::Replaced {
             self.count_gone(record, why, now);
         }

@@ -20,6 +20,7 @@
 //! committing whole segments) holds `leaving` meanwhile. A reader without a lock that has found a
 //! slot before finds it unchanged after its pin, or misses.
 
+use crate::away::HIDES;
 use crate::index::LockedIndex;
 #[cfg(not(miri))]
 use crate::map::Map;
@@ -36,6 +37,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The layout of records, index and image. A change of any of them is a new number: memory of
 /// another is not taken over.
 const LAYOUT: u64 = FIRST_LAYOUT + (1 << 32);
+/// The layout of a memory that has stubs (`away.rs`): others do not understand it.
+const AWAY_LAYOUT: u64 = LAYOUT + (1 << 32);
 /// The layout without parts that have room (`edit.rs`), which is understood, too.
 const FIRST_LAYOUT: u64 =
     1 << 32 | (OFFSET_BITS as u64) << 16 | (LOC_BITS as u64) << 8 | NAMESPACES as u64;
@@ -267,7 +270,8 @@ impl Store {
         let mut out = Image::default();
         let o = &self.options;
         let parts = o.parts.map_or(u64::MAX, |ns| u64::from(ns.0));
-        [LAYOUT, o.budget as u64, o.threads as u64, o.seed, u64::from(o.evict), parts]
+        let layout = if self.away.has_stubs() { AWAY_LAYOUT } else { LAYOUT };
+        [layout, o.budget as u64, o.threads as u64, o.seed, u64::from(o.evict), parts]
             .into_iter()
             .for_each(|number| out.put(number));
         out.put(u64::from(!self.succession.second));
@@ -280,7 +284,10 @@ impl Store {
         self.stats.save(&mut out);
         tags.save(&mut out);
         for flushes in [&self.flushed, &self.flushing] {
-            out.list(flushes.iter().map(|number| number.load(Ordering::SeqCst)));
+            out.list(flushes.iter().map(|number| number.load(Ordering::SeqCst) & !HIDES));
+        }
+        if layout == AWAY_LAYOUT {
+            self.away.save(&mut out);
         }
         self.index.reset(index, first);
         segments.set_kind(first, Kind::Index);
@@ -289,6 +296,7 @@ impl Store {
         tags.clear();
         self.stats.clear_items();
         self.shares.clear();
+        self.away.recount(0);
         out
     }
 
@@ -323,7 +331,8 @@ impl Store {
         const BROKEN: OpenError = OpenError::Succession("the description of the memory is damaged");
         let mut from = Saved(image);
         let mut take = || from.take().ok_or(BROKEN);
-        if !matches!(take()?, LAYOUT | FIRST_LAYOUT) {
+        let layout = take()?;
+        if !matches!(layout, AWAY_LAYOUT | LAYOUT | FIRST_LAYOUT) {
             return Err(OpenError::Succession("the memory has another layout"));
         }
         let (budget, threads, seed, evict, parts) = (take()?, take()?, take()?, take()?, take()?);
@@ -342,11 +351,11 @@ impl Store {
         if store.shares.load(&mut from).is_none() {
             return Err(OpenError::Succession("the shares of the memory are others"));
         }
-        store.load(&mut from).ok_or(BROKEN)?;
+        store.load(&mut from, layout).ok_or(BROKEN)?;
         Ok(store)
     }
 
-    fn load(&self, from: &mut Saved<'_>) -> Option<()> {
+    fn load(&self, from: &mut Saved<'_>, layout: u64) -> Option<()> {
         self.segments.load(from)?;
         self.index.load(from)?;
         self.queues.lock().load(from, self.segments.count())?;
@@ -358,6 +367,9 @@ impl Store {
             for (to, number) in flushes.iter().zip(from.list()?) {
                 to.store(number, Ordering::SeqCst);
             }
+        }
+        if layout == AWAY_LAYOUT {
+            self.load_stubs(from)?;
         }
         from.0.is_empty().then_some(())
     }

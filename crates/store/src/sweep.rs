@@ -26,6 +26,8 @@ impl Store {
     /// about every 100 ms, on a thread that may wait for some milliseconds: it also asks the system
     /// for huge pages.
     pub fn sweep(&self, now: Ms, budget: usize) -> usize {
+        self.sweep_hidden();
+        self.sweep_stubs(now);
         let mut removed = self.sweep_open(now);
         let count = self.segments.count();
         let start = self.swept.load(Ordering::Relaxed) as usize;

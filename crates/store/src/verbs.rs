@@ -321,6 +321,7 @@ impl Store {
         draft.write(&self.segments, &mut space, now, &[record.local()]);
         locked.replace(place, space.loc());
         self.moved(&record, from, from, size, space.segment());
+        self.away.moved(&record, size);
         Ok(())
     }
 

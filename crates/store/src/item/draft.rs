@@ -45,6 +45,7 @@ impl Draft<'_> {
             || self.version.is_some()
             || !self.tags.is_empty()
             || !self.pieces.is_empty()
+            || self.total != self.local as u64
             || (self.expires.is_some() && !short);
         (E * u32::from(short | self.roomy))
             | (F * u32::from(self.flags != 0))
@@ -55,7 +56,9 @@ impl Draft<'_> {
     /// Size of the entry as the policy counts it, in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.key.len() as u64 + self.total
+        // Of a stub, the bytes that are here.
+        let value = if self.pieces.is_empty() { self.local as u64 } else { self.total };
+        self.key.len() as u64 + value
     }
 
     /// Bytes of the record, a multiple of four.
