@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::files::{Files, Storage};
 use crate::filter::Filter;
-use crate::format::{FrameHead, Home, UNIT, key_hash, seconds};
+use crate::format::{FrameHead, Home, UNIT, key_hash, seconds, whole};
 use crate::index::{Entry, Index, MOST_ASKED, Place, Registered};
 use crate::journal::{self, Journal, Purge};
 use crate::purges::{FoundPurges, Settled};
@@ -205,6 +205,11 @@ impl<F: Files> Disk<F> {
         self.index.withdraw(key_hash(key), ticket);
     }
 
+    /// Whether a record is short enough to be written, by the bytes of its key and its own.
+    pub fn takes(&self, key: u64, record: u64) -> bool {
+        whole((UNIT as u64).saturating_add(key).saturating_add(record)) <= self.options.most()
+    }
+
     /// Whether entries of before the start are still being found.
     pub fn is_loading(&self) -> bool {
         self.loading.load(Ordering::SeqCst)
@@ -213,6 +218,11 @@ impl<F: Files> Disk<F> {
     /// Whether the disk has a key, as far as the index knows.
     pub fn has(&self, key: &[u8]) -> bool {
         self.index.get(key_hash(key)).is_some()
+    }
+
+    /// Whether a record of this key was announced, and is neither found yet nor given up.
+    pub fn awaits(&self, key: &[u8]) -> bool {
+        self.index.awaits(key_hash(key))
     }
 
     /// Looks for a key, and counts the request.

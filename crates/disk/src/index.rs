@@ -287,6 +287,11 @@ impl Index {
         self.shard(hash).lock().pending.contains(&(hash, ticket))
     }
 
+    /// Whether a record of this hash is on its way.
+    pub(crate) fn awaits(&self, hash: u64) -> bool {
+        self.shard(hash).lock().pending.iter().any(|(pending, _)| *pending == hash)
+    }
+
     /// Ends the announcement of a record. Whether it was still wanted.
     pub(crate) fn withdraw(&self, hash: u64, ticket: u64) -> bool {
         let mut shard = self.shard(hash).lock();

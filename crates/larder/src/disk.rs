@@ -11,7 +11,10 @@ use std::{
 use larder_disk::{Directory, Entry, Look, LookedSegment, Purged, Record};
 use larder_proto::{
     http::key::{self, Scheme},
-    page::{Kind, MAX_HEAD_LEN, PageFlags, Slices, Verify, is_slice_on_disk, slice_on_disk, view},
+    page::{
+        Kind, MAX_HEAD_LEN, PageFlags, Slices, Verify, is_slice_on_disk, object_of_disk,
+        slice_on_disk, view,
+    },
     rules::compress,
 };
 
@@ -121,8 +124,8 @@ fn whole(segment: &Segment, entry: &Entry) -> Result<Option<Record>, String> {
     let record = segment.read(entry).map_err(told)?;
     Ok(record.filter(|record| {
         let bytes = record.bytes();
-        // A slice has no checksum but that of its frame.
-        if is_slice_on_disk(record.key()) {
+        // A slice has no checksum but that of its frame, and neither has a value of an object.
+        if is_slice_on_disk(record.key()) || object_of_disk(record.key()).is_some() {
             return true;
         }
         view(bytes, bytes.len() as u64, Verify::All).is_ok_and(|page| page.key == record.key())

@@ -61,6 +61,16 @@ figures! {
             slice_hits;
             /// Slices written.
             slice_stores;
+            /// Values of memcached's items that were read.
+            object_hits;
+            /// Such values that were gone or damaged.
+            object_lost;
+            /// Such values that were not read within `disk.patience`.
+            object_late;
+            /// Such values written.
+            object_stores;
+            /// Items evicted without their values being written.
+            object_drops;
             /// Not written: too many waited, or the limit was reached.
             dropped;
             /// Not written, as they are too large.
@@ -105,6 +115,25 @@ pub(crate) const DISK: &[Metric] = &[
                 to.count(&["slice_store"], disk.slice_stores);
                 to.count(&["dropped"], disk.dropped);
                 to.count(&["too_large"], disk.too_large);
+            });
+        },
+    },
+    Metric {
+        name: "larder_disk_objects",
+        kind: Kind::Counter,
+        labels: &["outcome"],
+        help: "Values of memcached's items (`memcached.disk`): read into memory (`hit`), not there \
+               any more or damaged (`lost`), not read within `disk.patience` (`late`), written \
+               (`store`), evicted without being written (`dropped`).",
+        rises: "`lost`: a larger `disk.size` keeps values longer; `late`, `dropped`: the device is \
+                too slow for what is evicted, or `disk.write_limit` is reached.",
+        read: |s, to| {
+            Disk::each(s, &mut |_, disk| {
+                to.count(&["hit"], disk.object_hits);
+                to.count(&["lost"], disk.object_lost);
+                to.count(&["late"], disk.object_late);
+                to.count(&["store"], disk.object_stores);
+                to.count(&["dropped"], disk.object_drops);
             });
         },
     },

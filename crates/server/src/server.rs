@@ -80,6 +80,7 @@ struct Faces {
     queue: Option<Arc<queue::Shared>>,
     /// The account of the memory that clients hold.
     room: Option<Arc<Room>>,
+    disk: Option<Arc<Tier>>,
 }
 
 /// A running server.
@@ -195,6 +196,7 @@ impl Server {
             memcached: faces.memcached.clone(),
             redis: faces.redis.clone(),
             queue: faces.queue.clone(),
+            disk: faces.disk.clone(),
             logger: logger.clone(),
             apps: apps.clone(),
         });
@@ -411,12 +413,16 @@ impl Faces {
         tracing: Option<Arc<Tracing>>,
         missed: Missed,
     ) -> io::Result<Faces> {
-        let disk = settings.disk.clone().filter(|_| settings.serves_pages());
+        let objects = settings.memcached.as_ref().is_some_and(|memcached| memcached.disk);
+        let disk = settings.disk.clone().filter(|_| settings.serves_pages() || objects);
         let start = |disk| {
             let sites = fingerprint(settings);
             Tier::start(disk, store, (clock, random()), sites, missed)
         };
         let disk = disk.map(start).transpose()?;
+        if let Some(disk) = disk.as_ref().filter(|_| objects) {
+            disk.take_objects(memcache::OBJECTS);
+        }
         let remote = settings
             .remote
             .clone()
@@ -426,7 +432,7 @@ impl Faces {
             let watch = settings.admin.is_some();
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
             let (random, logger) = ([random(), random()], logger.clone());
-            let tiers = (disk, remote);
+            let tiers = (disk.clone(), remote);
             let objects = ObjectPages::new(settings);
             let shared = request::pages::Shared::new(
                 random,
@@ -448,9 +454,11 @@ impl Faces {
             queue: queue.transpose()?,
             http: settings.serves_pages().then(http),
             memcached: settings.memcached.as_ref().map(|settings| {
-                memcache::Shared::new(settings.clone(), store, &room, now, workers)
+                let disk = disk.clone().filter(|_| objects);
+                memcache::Shared::new(settings.clone(), store, (&room, disk), now, workers)
             }),
             room: Some(room.clone()),
+            disk: disk.clone(),
             redis: settings
                 .redis
                 .as_ref()

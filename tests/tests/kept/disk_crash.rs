@@ -1,5 +1,6 @@
 //! kill -9 at random moments, under load of fills, purges and evictions, with restarts on the same
-//! disk: never a wrong byte, never a purged page. `LARDER_CRASH_ROUNDS=N` runs N rounds.
+//! disk: never a wrong byte, never a purged page. `LARDER_CRASH_ROUNDS=N` runs N rounds,
+//! `LARDER_CRASH_SEED=N` the requests of a seed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -179,7 +180,8 @@ fn start(disk: &Scratch, origin: &Origin) -> Larder {
 #[test]
 fn a_kill_brings_back_no_purged_page_and_no_wrong_byte() {
     let rounds = std::env::var("LARDER_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok());
-    let seed = RandomState::new().hash_one(0u8);
+    let given = std::env::var("LARDER_CRASH_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0u8));
     let mut random = Random(seed);
     let world = Arc::new(World {
         versions: AtomicU64::new(0),

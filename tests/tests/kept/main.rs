@@ -3,10 +3,12 @@
 
 mod disk;
 mod disk_crash;
+mod disk_objects;
 mod disk_published;
 mod disk_slices;
 mod disk_slices_crash;
 mod disk_spelling;
+mod disk_stubs;
 mod disk_troubles;
 mod queue_upgrade;
 mod snapshot;

@@ -48,6 +48,10 @@ impl Line {
              [\"127.0.0.1\"] }}\n",
             origin.url()
         ));
+        Line::of(larder)
+    }
+
+    pub(super) fn of(larder: Larder) -> Line {
         Line { larder, successors: Vec::new() }
     }
 

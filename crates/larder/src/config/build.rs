@@ -90,6 +90,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         tracing: tracing::tracing(root, report),
     };
     objects::look_at_shares(&settings, report);
+    objects::look_at_disk(root, &settings, report);
     doubts(root, &settings, report);
     (report.errors.len() == before).then_some(settings)
 }

@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use larder_server::settings::{
-    AclFile, FamilySettings, HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret,
-    Settings, Share, UpgradeSettings, Users, WireProtocol,
+    AclFile, FamilySettings, HttpSettings, Listen, MemcachedSettings, ObjectSpace, RedisSettings,
+    Secret, Settings, Share, UpgradeSettings, Users, WireProtocol,
 };
 
 use super::{
@@ -56,6 +56,38 @@ pub(super) fn memcached(
         no_listener(&values, &settings.listen, report);
     }
     Some(settings)
+}
+
+/// Whether values may go to the disk as the rest of the file stands.
+pub(super) fn look_at_disk(root: &Values, settings: &Settings, report: &mut Report) {
+    let Some(memcached) = settings.memcached.as_ref().filter(|memcached| memcached.disk) else {
+        return;
+    };
+    let shares = settings.redis.as_ref().is_some_and(|redis| redis.share_memcached);
+    let publish = settings.publish.as_ref();
+    let is_page = publish.is_some_and(|publish| publish.objects == ObjectSpace::Memcached);
+    let faults = [
+        (!root.is_set("disk"), "`disk` needs a table [disk]", "add it, with `path` and `size`"),
+        (
+            memcached.no_evictions,
+            "only evicted objects go to the disk, and `evict` is false",
+            "take one of them out",
+        ),
+        (
+            shares,
+            "the objects are those of Redis, too (`share_memcached`), which reads no disk",
+            "take one of them out",
+        ),
+        (
+            is_page,
+            "objects that are pages ([publish]) are not read from the disk",
+            "take `disk` out, or publish Redis's objects",
+        ),
+    ];
+    let values = root.table("memcached");
+    for (_, message, fix) in faults.into_iter().filter(|(wrong, ..)| *wrong) {
+        report.error(Problem::new(values.location("disk"), message).fix(fix));
+    }
 }
 
 /// The message for an option without a default: a mistake in the table of options.
@@ -128,6 +160,7 @@ fn memcached_of(
         watch: values.get("watch")?,
         shutdown: values.get("shutdown")?,
         no_evictions: !values.get::<bool>("evict")?,
+        disk: values.get("disk")?,
         prefix_delimiter: values.get("prefix_delimiter")?,
         detail: values.get("detail")?,
         sizes: false,

@@ -6,6 +6,7 @@
 
 mod check;
 mod encode;
+mod objects;
 mod parts;
 mod slices;
 mod view;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use check::{BodyCheck, Trailer};
 pub use encode::{Parts, TooLarge, encode_head};
+pub use objects::{object_of_disk, object_on_disk};
 pub use parts::{Pairs, Tags};
 pub use slices::{Slices, is_slice_on_disk, slice_on_disk};
 pub use view::{Damaged, PageView, Verify, verify_trailer, view};

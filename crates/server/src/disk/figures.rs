@@ -32,6 +32,20 @@ impl Times {
     }
 }
 
+/// Of values of objects.
+#[derive(Default)]
+pub(super) struct Objects {
+    /// Brought back into memory.
+    pub(super) hits: Count,
+    /// Gone or damaged.
+    pub(super) lost: Count,
+    /// Not there in time.
+    pub(super) late: Count,
+    pub(super) stores: Count,
+    /// Evicted without being written.
+    pub(super) dropped: Count,
+}
+
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) lookups: AtomicU64,
@@ -43,6 +57,7 @@ pub(super) struct Counters {
     pub(super) stores: Count,
     pub(super) slice_hits: Count,
     pub(super) slice_stores: Count,
+    pub(super) objects: Objects,
     pub(super) dropped: Count,
     pub(super) too_large: Count,
     pub(super) failures: Count,
@@ -79,6 +94,11 @@ impl Tier {
             stores: counters.stores.get(),
             slice_hits: counters.slice_hits.get(),
             slice_stores: counters.slice_stores.get(),
+            object_hits: counters.objects.hits.get(),
+            object_lost: counters.objects.lost.get(),
+            object_late: counters.objects.late.get(),
+            object_stores: counters.objects.stores.get(),
+            object_drops: counters.objects.dropped.get(),
             dropped: counters.dropped.get(),
             too_large: counters.too_large.get(),
             reads: Histogram::of(std::iter::once(&*counters.reads.0.lock())),

@@ -14,6 +14,7 @@
 //! | `fleet.rs` | purges of other Larders that are carried out, known after a start |
 //! | `read.rs` | reading a record, with all checks before it is used |
 //! | `slices.rs` | slices: their keys and records, reading one into memory |
+//! | `objects.rs` | values of memcached's items, where wanted |
 //! | `trouble.rs` | failures: told once, and when to try again |
 //! | `hottest.rs` | at a stop, what memory has that the disk has not |
 //! | `figures.rs` | counters and figures |
@@ -25,6 +26,7 @@
 mod figures;
 mod fleet;
 mod hottest;
+mod objects;
 mod prefixes;
 mod purged;
 mod purges;
@@ -52,13 +54,14 @@ use larder_proto::page::slice_on_disk;
 use larder_store::{Entry, Namespace, Store};
 use parking_lot::{Mutex, RwLock};
 
+pub(crate) use self::objects::Brought;
 pub(crate) use self::purges::Begun;
 pub(crate) use self::read::{Answer, DiskRecord};
 pub(crate) use self::sites::fingerprint;
 pub(crate) use self::slices::SliceRead;
 use self::{
-    figures::Counters, purged::Purged, purges::Notices, queue::Item, queue::Queue, read::Reads,
-    sites::Sites, trouble::Trouble,
+    figures::Counters, purged::Purged, purges::Notices, queue::End, queue::Item, queue::Queue,
+    read::Reads, sites::Sites, trouble::Trouble,
 };
 use crate::{
     clock::Clock,
@@ -383,10 +386,11 @@ impl Tier {
         }
     }
 
-    /// Ends the tier: what is hot in memory is written within `patience`, and all segments are
-    /// sealed. A device that does not answer is not waited for.
-    pub(crate) fn end(&self, patience: Duration) {
-        self.queue.end(self.clock.now() + patience.as_millis() as u64);
+    /// Ends the tier: what waits is written within `patience`, and where `hottest` says so, what is
+    /// hot in memory; all segments are sealed. A device that does not answer is not waited for.
+    pub(crate) fn end(&self, patience: Duration, hottest: bool) {
+        let until = self.clock.now() + patience.as_millis() as u64;
+        self.queue.end(End { until, hottest });
         self.ending.store(true, Ordering::SeqCst);
         if let Some(disk) = self.disk() {
             disk.stop_loading();

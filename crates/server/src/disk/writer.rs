@@ -10,7 +10,7 @@ use larder_proto::{
 };
 use larder_store::{Entry, Namespace};
 
-use super::{Tier, Trouble, figures::Count, hottest, key_in, queue::Item, slices};
+use super::{Tier, Trouble, figures::Count, hottest, key_in, queue::End, queue::Item, slices};
 use crate::{
     clock::Ms,
     page::{
@@ -37,7 +37,7 @@ impl Tier {
             self.load(disk.clone(), writer.first());
         }
         loop {
-            let (items, end) = self.queue.wait(TICK);
+            let (items, end, hurried) = self.queue.wait(TICK);
             if self.may_try(self.clock.now()) {
                 self.full.store(false, Ordering::SeqCst);
                 if self.off.load(Ordering::Relaxed) && end.is_none() {
@@ -45,21 +45,24 @@ impl Tier {
                 }
             }
             let working = !self.off.load(Ordering::Relaxed);
+            if let (Some((_, writer)), Some(_)) = (&mut opened, end) {
+                writer.unlimited();
+            }
             match &mut opened {
                 Some((disk, writer)) if working => {
                     let before = disk.written();
-                    match self.turn(disk, writer, items) {
+                    match self.turn(disk, writer, items, hurried) {
                         Ok(()) if disk.written() > before => self.well(Trouble::Write),
                         Ok(()) => {}
                         Err(error) => self.failed(Trouble::Write, &error),
                     }
                 }
-                Some((disk, _)) => withdraw(disk, items),
+                Some((disk, _)) => self.withdraw(disk, items),
                 None => {}
             }
-            if let Some(until) = end {
+            if let Some(end) = end {
                 if let Some((disk, writer)) = opened.as_mut().filter(|_| working) {
-                    self.close(disk, writer, until);
+                    self.close(disk, writer, end);
                 }
                 return;
             }
@@ -107,6 +110,7 @@ impl Tier {
         disk: &Disk<Directory>,
         writer: &mut Writer<Directory>,
         items: impl IntoIterator<Item = Item>,
+        hurried: bool,
     ) -> io::Result<()> {
         let (mut items, mut written) = (items.into_iter(), Ok(()));
         let full = self.full.load(Ordering::Relaxed);
@@ -118,13 +122,17 @@ impl Tier {
                 Some(Item::Evicted(ns, entry, ticket)) => {
                     self.put(disk, writer, (ns, &entry), ticket)
                 }
+                Some(Item::Object(object)) => self.put_object(writer, &object),
                 Some(Item::Key(ns, key)) => self.put_key(disk, writer, (ns, &key)).map(drop),
                 None => break,
             };
         }
-        withdraw(disk, items);
+        self.withdraw(disk, items);
         written?;
         let now = self.clock.now();
+        if hurried {
+            writer.flush(now)?;
+        }
         disk.settle(now);
         self.purged.forget(disk.needless());
         writer.tick(now)
@@ -201,22 +209,29 @@ impl Tier {
         Ok(())
     }
 
-    /// Writes what is hot, and seals what is open.
-    fn close(&self, disk: &Disk<Directory>, writer: &mut Writer<Directory>, until: Ms) {
-        writer.unlimited();
-        let closed =
-            hottest::write(self, disk, writer, until).and_then(|()| writer.close(self.clock.now()));
-        if let Err(error) = closed {
-            self.failed(Trouble::Write, &error);
+    /// Ends the announcements of what is not written.
+    fn withdraw(&self, disk: &Disk<Directory>, items: impl IntoIterator<Item = Item>) {
+        for item in items {
+            match item {
+                Item::Evicted(ns, entry, ticket) => {
+                    disk.withdraw(&key_in(ns, entry.key()), ticket);
+                }
+                Item::Object(object) => {
+                    disk.withdraw(&object.key(), object.ticket);
+                    self.refuse_object(&object.stub);
+                }
+                Item::Key(..) => {}
+            }
         }
     }
-}
 
-/// Ends the announcements of pages that are not written.
-fn withdraw(disk: &Disk<Directory>, items: impl IntoIterator<Item = Item>) {
-    for item in items {
-        if let Item::Evicted(ns, entry, ticket) = item {
-            disk.withdraw(&key_in(ns, entry.key()), ticket);
+    /// Writes what is hot, if that is wanted, and seals what is open.
+    fn close(&self, disk: &Disk<Directory>, writer: &mut Writer<Directory>, end: End) {
+        let hottest =
+            if end.hottest { hottest::write(self, disk, writer, end.until) } else { Ok(()) };
+        let closed = hottest.and_then(|()| writer.close(self.clock.now()));
+        if let Err(error) = closed {
+            self.failed(Trouble::Write, &error);
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     app::Apps,
     clock::{Clock, Ms},
     counters::{self, Counters},
+    disk::Tier,
     memcache, queue, redis, request,
     settings::Settings,
 };
@@ -28,6 +29,7 @@ pub(crate) struct Parts {
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
     pub(crate) queue: Option<Arc<queue::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
+    pub(crate) disk: Option<Arc<Tier>>,
     pub(crate) logger: Option<Arc<Logger>>,
     pub(crate) apps: Arc<Apps>,
 }
@@ -105,7 +107,7 @@ impl Registry {
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
             queues: queue.as_ref().map(|shared| shared.figures()),
-            disk: shared.and_then(|shared| shared.disk.as_ref()).map(|disk| disk.figures()),
+            disk: self.parts.disk.as_ref().map(|disk| disk.figures()),
             remote: shared
                 .and_then(|shared| shared.remote.as_ref())
                 .map(|remote| remote.stats().figures()),

@@ -9,11 +9,12 @@ use larder_proto::memcache::{
     sasl::{MAX_MESSAGE, PLAIN},
     text::Mode,
 };
+use larder_store::Entry;
 
 use super::{
     Face, OBJECTS, auth,
     crawl::Walk,
-    ops::{self, Counted, Deleted, NoMemory, Stored},
+    ops::{self, Counted, Deleted, NoMemory, Stop, Stored},
     stats::{self, lines::Form},
 };
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) struct Binary {
 pub(crate) enum Step {
     /// This many bytes are used.
     Used(usize),
+    /// The value of this stub has to be read first.
+    Away(Box<Entry<'static>>),
     /// The request is incomplete; it is complete at this many bytes.
     More(usize),
     /// As `More`; the missing part is the value.
@@ -112,8 +115,15 @@ impl Binary {
             Decoded::Refused(refused) => return refuse(&refused, out),
         };
         let request = Request { face, client, header, now };
+        if let Some(stub) = request.needed(&command) {
+            return Step::Away(Box::new(stub));
+        }
         match command {
-            Command::Get(get) => request.get(&get, out),
+            Command::Get(get) => {
+                if let Some(stub) = request.get(&get, out) {
+                    return Step::Away(Box::new(stub));
+                }
+            }
             Command::Store(store) => return request.store(&store, input, used, out),
             Command::Count(count) => request.count(&count, out),
             Command::Delete(delete) => request.delete(delete, out),
@@ -227,12 +237,25 @@ impl Request<'_> {
         ops::expires(i64::from(exptime), self.now)
     }
 
+    /// The stub of a key whose value a request needs, but for gets.
+    fn needed(&self, command: &Command<'_>) -> Option<Entry<'static>> {
+        let key = match command {
+            Command::Store(store) if matches!(store.mode, Mode::Append | Mode::Prepend) => {
+                store.key
+            }
+            Command::Count(count) => count.key,
+            _ => return None,
+        };
+        self.face.stub(key, self.now)
+    }
+
+    /// Returns a stub whose value has to be read first.
     #[inline]
-    fn get(&self, get: &Get<'_>, out: &mut Out) {
+    fn get(&self, get: &Get<'_>, out: &mut Out) -> Option<Entry<'static>> {
         let found = match get.touch {
             None => {
                 let hint = self.face.store.hint(OBJECTS, get.key);
-                Ok(ops::get(self.face, get.key, hint, self.now))
+                ops::get(self.face, get.key, hint, self.now)
             }
             Some(exptime) if get.value => {
                 ops::get_and_touch(self.face, get.key, self.expires(exptime), self.now)
@@ -241,20 +264,28 @@ impl Request<'_> {
                 // The flags are reported even if this touch ends the item.
                 let entry = self.face.store.peek(OBJECTS, get.key, self.now);
                 let touched = ops::touch(self.face, get.key, self.expires(exptime), self.now);
-                touched.map(|touched| entry.filter(|_| touched))
+                touched.map(|touched| entry.filter(|_| touched)).map_err(|NoMemory| Stop::NoMemory)
             }
         };
         let found = match found {
             Ok(found) => found,
-            Err(NoMemory) => return binary::error(out.scratch(), &self.header, Status::NoMemory),
+            Err(Stop::Away(stub)) => return Some(stub),
+            Err(Stop::NoMemory) => {
+                binary::error(out.scratch(), &self.header, Status::NoMemory);
+                return None;
+            }
         };
-        let Some(entry) = found else { return get::miss(out.scratch(), &self.header, get) };
+        let Some(entry) = found else {
+            get::miss(out.scratch(), &self.header, get);
+            return None;
+        };
         let (flags, len) = (entry.flags(), entry.len());
         let cas = self.face.version(entry.version());
         get::hit(out.scratch(), &self.header, get, flags, cas, len as u32);
         if get.value {
             out.stored(entry, 0, len);
         }
+        None
     }
 
     fn store(&self, store: &Store<'_>, input: &[u8], used: usize, out: &mut Out) -> Step {

@@ -74,6 +74,14 @@ larder_metrics::counters! {
         conn_yields,
         /// Connections closed for being idle.
         idle_kicks,
+        /// Reads of values on the disk begun.
+        get_extstore,
+        /// Of these, those that took too long, or failed as the disk was not in use.
+        get_aborted_extstore,
+        /// Of these, values that were gone or damaged.
+        miss_from_extstore,
+        /// Of these, values that are in memory again.
+        recache_from_extstore,
         /// Log lines written for watchers.
         log_written,
         /// Keys visited by `lru_crawler` and other walks.

@@ -11,9 +11,10 @@ use larder_store::{Entry, Hint, If, Put, PutError};
 
 use super::{
     Face, OBJECTS,
+    away::Lies,
     incoming::Answer,
     ops::{self, Counted, Deleted, Mark, Mode, NoMemory, Stored, Write},
-    session::Session,
+    session::{Session, State},
     watch::GetResult,
 };
 use crate::{
@@ -38,16 +39,27 @@ fn ttl(expires: Option<Ms>, now: Ms) -> i64 {
     expires.map_or(-1, |at| left(at, now))
 }
 
-/// Executes `mg`. `ahead`: the hint of the undecoded key, if it was looked up ahead.
+/// Executes `mg`. `ahead`: the hint of the undecoded key, if it was looked up ahead. Returns a stub
+/// whose value has to be read first.
 #[inline]
-pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out: &mut Out) {
+pub(super) fn get(
+    face: &Face,
+    get: &Get<'_>,
+    ahead: Option<Hint>,
+    now: Ms,
+    out: &mut Out,
+) -> Option<Entry<'static>> {
     let mut buffer = [0; MAX_KEY];
     let key = get.key.bytes(&mut buffer);
     let hint =
         ahead.filter(|_| !get.key.is_base64()).unwrap_or_else(|| face.store.hint(OBJECTS, key));
     let Some(entry) = face.store.peek_hinted(hint, OBJECTS, key, now) else {
-        return missing(face, get, key, now, out);
+        missing(face, get, key, now, out);
+        return None;
     };
+    if get.value && entry.elsewhere().is_some() {
+        return away(face, get, (key, entry), now, out);
+    }
     // With a new TTL it counts as a touch only, as in memcached.
     if get.ttl.is_none() {
         face.counters.cmd_get.one();
@@ -58,6 +70,27 @@ pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out:
         face.store.bump(&entry, now);
     }
     Item { entry, made: false }.answer(face, get, now, out);
+    None
+}
+
+/// An `mg` wants a value that is on the disk. Returns its stub if it can be read; else it is a
+/// miss, and no other item is made in its place.
+#[cold]
+fn away(
+    face: &Face,
+    get: &Get<'_>,
+    (key, stub): (&[u8], Entry<'static>),
+    now: Ms,
+    out: &mut Out,
+) -> Option<Entry<'static>> {
+    if face.lies(&stub) == Lies::Away {
+        return Some(stub);
+    }
+    face.counters.cmd_get.one();
+    face.store.count_miss(OBJECTS);
+    ops::missed(face, key, now);
+    miss(get, out);
+    None
 }
 
 /// An item found or just created.
@@ -174,7 +207,8 @@ fn missing(face: &Face, get: &Get<'_>, key: &[u8], now: Ms, out: &mut Out) {
         Ok(_) | Err(PutError::Exists) => {}
         Err(_) => return out.scratch().extend_from_slice(NO_MEMORY_MAKING),
     }
-    let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+    let there = face.store.peek(OBJECTS, key, now);
+    let Some(entry) = there.filter(|entry| !get.value || entry.elsewhere().is_none()) else {
         return miss(get, out);
     };
     // A client that creates the item has also read it.
@@ -233,6 +267,11 @@ pub(super) fn set(
     let mut buffer = [0; MAX_KEY];
     let key = set.key.bytes(&mut buffer);
     let write = write(set, key, now);
+    if matches!(set.mode, Mode::Append | Mode::Prepend)
+        && let Some(stub) = face.stub(key, now)
+    {
+        return session.read_value(stub, State::Ready, (0, input), now, out);
+    }
     let len = u64::from(set.len);
     if !ops::fits(face, key, set.flags, len) {
         let stored = ops::refuse(face, &write, Stored::TooLarge, len, now);

@@ -6,6 +6,7 @@
 //! | `incoming.rs` | data blocks: copied once from the received bytes, or stored as they arrive |
 //! | `ops.rs` | effects of commands on the store, for all protocols |
 //! | `text.rs`, `meta.rs` | execution of text and meta commands |
+//! | `away.rs` | items whose value is on the disk |
 //! | `counters.rs` | counters of a worker |
 //! | `stats/` | statistics and administrative commands |
 //! | `echo.rs` | the log of `-vv` |
@@ -14,6 +15,7 @@
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
 pub(crate) mod auth;
+mod away;
 pub(crate) mod binary;
 pub(crate) mod counters;
 pub(crate) mod crawl;
@@ -45,13 +47,13 @@ use parking_lot::RwLock;
 pub(crate) use counters::Counters;
 pub(crate) use session::Session;
 
-use crate::room::Room;
 use crate::{
     clock::Ms,
     object::ahead::{Ahead, Firsts},
     object::{self, COMMANDS, Client, Clients, Limits, TurnTime, stop::StopHandle},
     settings::{DEFAULT_REQUESTS_PER_EVENT, MemcachedSettings},
 };
+use crate::{disk::Tier, room::Room};
 
 /// The namespace of memcached's items in the store.
 pub(crate) const OBJECTS: Namespace = Namespace(1);
@@ -80,13 +82,15 @@ pub(crate) struct Shared {
     pub(crate) stats: stats::FaceStats,
     /// Ends the process (`shutdown`).
     pub(crate) stop: StopHandle,
+    /// The disk that has values of items; None: none is to have any.
+    pub(crate) disk: Option<Arc<Tier>>,
 }
 
 impl Shared {
     pub(crate) fn new(
         settings: MemcachedSettings,
         store: &'static Store,
-        room: &Arc<Room>,
+        (room, disk): (&Arc<Room>, Option<Arc<Tier>>),
         now: Ms,
         workers: usize,
     ) -> Arc<Shared> {
@@ -104,6 +108,7 @@ impl Shared {
             counters: (0..workers).map(|_| Arc::default()).collect(),
             stats,
             stop: StopHandle,
+            disk,
         })
     }
 
@@ -198,6 +203,8 @@ pub(crate) struct Face {
     pub(crate) cas: Cell<bool>,
     /// Copy of `settings.item_size`, read by every store command.
     pub(crate) item_size: Cell<u64>,
+    /// The present turn does without values on the disk.
+    without: Cell<bool>,
     /// Size of a store segment, in bytes.
     segment: u64,
 }
@@ -213,6 +220,7 @@ impl Face {
             ahead: RefCell::default(),
             firsts: Firsts::default(),
             turn_time: TurnTime::default(),
+            without: Cell::default(),
             segment: shared.store.totals().segment,
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
             cas: Cell::new(settings.cas),

@@ -7,17 +7,16 @@
 
 mod count;
 mod mark;
+mod read;
 
-use larder_store::{Entry, Fill, Hint, If, Put, PutError};
+use larder_store::{Entry, Fill, If, Put, PutError};
 
 pub(crate) use count::{Count, Counted, count};
 pub(crate) use larder_proto::memcache::text::Mode;
 pub(crate) use mark::{Mark, mark};
+pub(crate) use read::{Stop, get, get_and_touch, missed};
 
-use super::{
-    Face, OBJECTS,
-    watch::{GetResult, Store as Seen},
-};
+use super::{Face, OBJECTS, watch::Store as Seen};
 use crate::clock::Ms;
 
 /// Bytes of memcached's overhead per item: header, version, a NUL behind the key, the line end
@@ -99,60 +98,9 @@ pub(crate) fn fits(face: &Face, key: &[u8], flags: u32, len: u64) -> bool {
     item_size(face, key, flags, len) <= face.item_size.get()
 }
 
-/// `get`: counts a hit or a miss. `hint`: the hint of `key`.
-#[inline]
-pub(crate) fn get(face: &Face, key: &[u8], hint: Hint, now: Ms) -> Option<Entry<'static>> {
-    let found = face.store.get_hinted(hint, OBJECTS, key, now);
-    face.counters.cmd_get.one();
-    match &found {
-        Some(entry) => {
-            face.counters.get_hits.one();
-            face.stats.saw_get(key, GetResult::Hit(entry.len()), now);
-        }
-        None => missed(face, key, now),
-    }
-    found
-}
-
-/// Counts a miss of a get. The store has counted it already.
-pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
-    face.counters.get_misses.one();
-    face.stats.saw_get(key, face.missing(key, now), now);
-}
-
 /// There is no memory for a change; the item is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoMemory;
-
-/// `gat`: like `get`, and sets the expiry. It counts as a touch, as in memcached.
-pub(crate) fn get_and_touch(
-    face: &Face,
-    key: &[u8],
-    expires: Option<Ms>,
-    now: Ms,
-) -> Result<Option<Entry<'static>>, NoMemory> {
-    face.counters.cmd_touch.one();
-    let mut found = face.store.peek(OBJECTS, key, now);
-    if let Some(entry) = &found {
-        // Before the touch, which may move the entry.
-        face.store.bump(entry, now);
-        if !change_expiry(face, key, expires, now)? {
-            found = None;
-        }
-    }
-    match &found {
-        Some(entry) => {
-            face.counters.touch_hits.one();
-            face.stats.saw_get(key, GetResult::Hit(entry.len()), now);
-        }
-        None => {
-            face.store.count_miss(OBJECTS);
-            face.counters.touch_misses.one();
-            face.stats.saw_get(key, face.missing(key, now), now);
-        }
-    }
-    Ok(found)
-}
 
 /// `touch`. Returns false if the item is missing.
 pub(crate) fn touch(
@@ -379,6 +327,10 @@ fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
         };
         if write.compare.is_some_and(|expected| expected != 0 && !matches(face, &entry, expected)) {
             return Stored::Exists;
+        }
+        // It was not there in time, or left memory again.
+        if entry.elsewhere().is_some() {
+            return Stored::NotStored;
         }
         let len = entry.len() + added;
         if len > JOINED || !fits(face, write.key, entry.flags(), len) {

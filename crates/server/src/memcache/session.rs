@@ -11,6 +11,7 @@
 //! | `Value` | the block's end | a value in transfer to the store ([`Incoming`]) |
 //! | `Skip` | a number of bytes | bytes of a refused command |
 //! | `SkipLine` | a line's end | the rest of a line too long for a command |
+//! | `Reading` | the disk has answered | a command that needs a value of the disk |
 //! | `Walk` | the answer's end | a dump of items |
 //! | `Watch` | the client leaves | a watcher: its input is ignored |
 
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 
 use super::{
     Face, OBJECTS, auth,
+    away::Reading,
     binary::{Binary, Step},
     crawl::Walk,
     echo,
@@ -63,6 +65,7 @@ pub(super) enum State {
     Skip(u64),
     SkipLine,
     Walk(Box<Walk>),
+    Reading(Box<Reading>),
     Watch,
 }
 
@@ -84,7 +87,11 @@ pub(super) mod phase {
 impl State {
     fn phase(&self) -> u8 {
         match self {
-            State::Ready | State::Keys(_) | State::SkipLine | State::Walk(_) => phase::READY,
+            State::Ready
+            | State::Keys(_)
+            | State::SkipLine
+            | State::Walk(_)
+            | State::Reading(_) => phase::READY,
             State::Block | State::Value(_) => phase::VALUE,
             State::Skip(_) => phase::SKIP,
             State::Watch => phase::WATCH,
@@ -99,6 +106,10 @@ pub(crate) struct Session {
     pub(super) state: State,
     /// The client may send `shutdown`, if the settings allow it.
     pub(super) may_stop: bool,
+    /// It may wait for the disk.
+    pub(super) waits: bool,
+    /// It does not do so before this time.
+    pub(super) rests: Ms,
     protocol: Protocol,
     /// Keys looked up ahead for the next command; only in `State::Ready`.
     first: First,
@@ -111,14 +122,17 @@ impl Session {
             client,
             state: State::Ready,
             may_stop: true,
+            waits: true,
+            rests: 0,
             protocol: Protocol::Unknown,
             first: First::default(),
         }
     }
 
-    /// For datagrams. Their sender is unverified, so `shutdown` is refused.
+    /// For datagrams. Their sender is unverified, so `shutdown` is refused; each is answered at
+    /// once.
     pub(super) fn for_datagram(mut self) -> Self {
-        self.may_stop = false;
+        (self.may_stop, self.waits) = (false, false);
         self
     }
 
@@ -173,6 +187,7 @@ impl Session {
         let Protocol::Binary(binary) = &mut self.protocol else { return Turn::Close };
         match binary.turn(&self.face, &self.client, input, now, out) {
             Step::Used(used) => Turn::Used(used),
+            Step::Away(stub) => self.read_value(*stub, State::Ready, (0, input), now, out),
             Step::More(whole) => Turn::More(whole),
             Step::Block(whole) => self.await_block(whole),
             Step::Skip(bytes) => self.skip(0, bytes, input.len()),
@@ -237,6 +252,7 @@ impl Session {
     fn resume(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         match &mut self.state {
             State::Ready | State::Block => Turn::Used(0),
+            State::Reading(_) => self.read(input, now, out),
             State::Walk(walk) => {
                 if walk.step(&self.face, now, out) {
                     self.state = State::Ready;
@@ -245,9 +261,16 @@ impl Session {
             }
             _ if input.is_empty() => Turn::More(0),
             State::Keys(keys) => {
-                let (turn, state) = keys.turn(&self.face, input, now, out);
-                self.state = state.unwrap_or(std::mem::replace(&mut self.state, State::Ready));
-                turn
+                let keys = *keys;
+                match keys.turn(&self.face, input, now, out) {
+                    Ok((turn, state)) => {
+                        self.state = state.unwrap_or(State::Keys(keys));
+                        turn
+                    }
+                    Err((stub, used)) => {
+                        self.read_value(stub, State::Keys(keys), (used, input), now, out)
+                    }
+                }
             }
             State::Value(incoming) => {
                 let (used, done) = incoming.take(input);
@@ -381,6 +404,10 @@ impl crate::object::Session for Session {
 
     fn kept(&self) -> u64 {
         if let State::Walk(walk) = &self.state { walk.memory() as u64 } else { 0 }
+    }
+
+    fn owes(&self) -> bool {
+        matches!(self.state, State::Reading(_))
     }
 
     fn awaits(&self) -> bool {

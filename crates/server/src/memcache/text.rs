@@ -1,7 +1,7 @@
 //! Executes commands of the text protocol. `proto::memcache::text` decodes and encodes.
 
 use larder_proto::memcache::{
-    BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE,
+    BAD_CHUNK, BAD_FORMAT, Command, Decoded, MAX_KEY, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE,
     ahead as codec_ahead, decode,
     line::{self, Words},
     meta as codec,
@@ -13,13 +13,13 @@ use larder_proto::memcache::{
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use larder_store::Hint;
+use larder_store::{Entry, Hint};
 
 use super::{
     Face, OBJECTS,
     incoming::Answer,
     meta,
-    ops::{self, Counted, Deleted, Mode, NoMemory, Stored, Write},
+    ops::{self, Counted, Deleted, Mode, NoMemory, Stop, Stored, Write},
     session::{Session, State, phase},
     stats::admin::{self, Continuation},
 };
@@ -89,10 +89,10 @@ fn command(
         Decoded::Command(command, used) => match command {
             Command::Get(get) => session.get(&get, hint, used, input, now, out),
             Command::Store(store) => session.store(&store, used, input, now, out),
-            Command::MetaGet(get) => {
-                meta::get(&session.face, &get, hint, now, out);
-                Turn::Used(used)
-            }
+            Command::MetaGet(get) => match meta::get(&session.face, &get, hint, now, out) {
+                None => Turn::Used(used),
+                Some(stub) => session.read_value(stub, State::Ready, (0, input), now, out),
+            },
             Command::MetaSet(set) => meta::set(session, &set, used, input, now, out),
             command => session.other(command, used, input, now, out),
         },
@@ -122,11 +122,14 @@ fn value(
     options: GetOptions,
     now: Ms,
     out: &mut Out,
-) -> Result<(), NoMemory> {
+) -> Result<(), Stop> {
     let found = match options.touch {
-        None => ops::get(face, key, hint, now),
-        Some(expires) => ops::get_and_touch(face, key, expires, now)
-            .inspect_err(|_| out.scratch().extend_from_slice(NO_MEMORY_READING))?,
+        None => ops::get(face, key, hint, now)?,
+        Some(expires) => ops::get_and_touch(face, key, expires, now).inspect_err(|stop| {
+            if matches!(stop, Stop::NoMemory) {
+                out.scratch().extend_from_slice(NO_MEMORY_READING);
+            }
+        })?,
     };
     let Some(entry) = found else { return Ok(()) };
     let len = entry.len();
@@ -136,8 +139,13 @@ fn value(
     Ok(())
 }
 
+/// Where a key of `input` begins in it.
+fn place(key: &[u8], input: &[u8]) -> usize {
+    key.as_ptr() as usize - input.as_ptr() as usize
+}
+
 /// Answers several keys of `input`. Returns where the last answered key ends, if the answers must
-/// be sent now.
+/// be sent now; or why it stops, and at which key.
 fn values(
     face: &Face,
     mut keys: Words<'_>,
@@ -145,14 +153,15 @@ fn values(
     input: &[u8],
     now: Ms,
     out: &mut Out,
-) -> Result<Option<usize>, NoMemory> {
+) -> Result<Option<usize>, (Stop, usize)> {
     let mut stopped = Ok(None);
     ahead::each(face.store, OBJECTS, &mut keys, |key, hint| {
-        stopped = value(face, key, hint, options, now, out).map(|()| {
-            let end = || key.as_ptr() as usize + key.len() - input.as_ptr() as usize;
-            (out.pending() > HIGH_WATER).then(end)
-        });
-        stopped == Ok(None)
+        let answered = value(face, key, hint, options, now, out);
+        let end = || place(key, input) + key.len();
+        stopped = answered
+            .map(|()| (out.pending() > HIGH_WATER).then(end))
+            .map_err(|stop| (stop, place(key, input)));
+        matches!(stopped, Ok(None))
     });
     stopped
 }
@@ -173,39 +182,42 @@ impl GetOptions {
 
 /// A retrieval whose keys are executed one by one: not all keys have arrived, or the answers exceed
 /// one send.
+#[derive(Clone, Copy)]
 pub(super) struct Keys(GetOptions);
 
+/// The turn, and the state after the retrieval (None: the retrieval continues); or a stub whose
+/// value has to be read first, and where its key begins.
+type Continued = Result<(Turn, Option<State>), (Entry<'static>, usize)>;
+
 impl Keys {
-    /// Continues. Returns the state after the retrieval; None: the retrieval continues.
-    pub(super) fn turn(
-        &self,
-        face: &Face,
-        input: &[u8],
-        now: Ms,
-        out: &mut Out,
-    ) -> (Turn, Option<State>) {
+    /// Continues.
+    pub(super) fn turn(self, face: &Face, input: &[u8], now: Ms, out: &mut Out) -> Continued {
         let mut keys = text::Keys::new(input);
         loop {
             match keys.take() {
                 Key::Key(key) => {
                     let hint = face.store.hint(OBJECTS, key);
-                    if value(face, key, hint, self.0, now, out).is_err() {
-                        return (Turn::Used(keys.used()), Some(State::SkipLine));
+                    match value(face, key, hint, self.0, now, out) {
+                        Ok(()) => {}
+                        Err(Stop::Away(stub)) => return Err((stub, place(key, input))),
+                        Err(Stop::NoMemory) => {
+                            return Ok((Turn::Used(keys.used()), Some(State::SkipLine)));
+                        }
                     }
                     if out.pending() > HIGH_WATER {
-                        return (Turn::Flush(keys.used()), None);
+                        return Ok((Turn::Flush(keys.used()), None));
                     }
                 }
                 Key::End => {
                     out.scratch().extend_from_slice(END);
-                    return (Turn::Used(keys.used()), Some(State::Ready));
+                    return Ok((Turn::Used(keys.used()), Some(State::Ready)));
                 }
                 Key::TooLong => {
                     out.scratch().extend_from_slice(BAD_FORMAT);
-                    return (Turn::Used(keys.used()), Some(State::SkipLine));
+                    return Ok((Turn::Used(keys.used()), Some(State::SkipLine)));
                 }
-                Key::Partial if keys.used() == 0 => return (Turn::More(0), None),
-                Key::Partial => return (Turn::Used(keys.used()), None),
+                Key::Partial if keys.used() == 0 => return Ok((Turn::More(0), None)),
+                Key::Partial => return Ok((Turn::Used(keys.used()), None)),
             }
         }
     }
@@ -263,7 +275,8 @@ impl Session {
             && keys.rest().is_empty()
         {
             let hint = hint.unwrap_or_else(|| face.store.hint(OBJECTS, key));
-            value(face, key, hint, options, now, out).map(|()| None)
+            let answered = value(face, key, hint, options, now, out);
+            answered.map(|()| None).map_err(|stop| (stop, place(key, input)))
         } else {
             values(face, get.keys, options, input, now, out)
         };
@@ -274,7 +287,11 @@ impl Session {
                 return Turn::Flush(after);
             }
             Ok(None) => out.scratch().extend_from_slice(END),
-            Err(NoMemory) => {}
+            Err((Stop::Away(stub), at)) => {
+                let then = State::Keys(Keys(options));
+                return self.read_value(stub, then, (at, input), now, out);
+            }
+            Err((Stop::NoMemory, _)) => {}
         }
         Turn::Used(used)
     }
@@ -289,6 +306,11 @@ impl Session {
         out: &mut Out,
     ) -> Turn {
         let &text::Store { mode, key, flags, exptime, len, cas, noreply } = store;
+        if matches!(mode, Mode::Append | Mode::Prepend)
+            && let Some(stub) = self.face.stub(key, now)
+        {
+            return self.read_value(stub, State::Ready, (0, input), now, out);
+        }
         let expires = ops::expires(i64::from(exptime), now);
         let write = Write { mode, key, flags, expires, compare: cas, ..Write::default() };
         if !ops::fits(&self.face, key, flags, u64::from(len)) {
@@ -322,6 +344,9 @@ impl Session {
         now: Ms,
         out: &mut Out,
     ) -> Turn {
+        if let Some(stub) = self.needed(&command, now) {
+            return self.read_value(stub, State::Ready, (0, input), now, out);
+        }
         let face = &self.face;
         match command {
             Command::Delete(delete) => delete_key(face, delete, now, out),
@@ -343,10 +368,29 @@ impl Session {
             Command::Refused(refused) => return self.refuse(&refused, used, input, out),
             Command::Get(get) => return self.get(&get, None, used, input, now, out),
             Command::Store(store) => return self.store(&store, used, input, now, out),
-            Command::MetaGet(get) => meta::get(face, &get, None, now, out),
+            Command::MetaGet(get) => {
+                if let Some(stub) = meta::get(face, &get, None, now, out) {
+                    return self.read_value(stub, State::Ready, (0, input), now, out);
+                }
+            }
             Command::MetaSet(set) => return meta::set(self, &set, used, input, now, out),
         }
         Turn::Used(used)
+    }
+
+    /// The stub of a key whose value a command needs.
+    fn needed(&self, command: &Command<'_>, now: Ms) -> Option<Entry<'static>> {
+        self.face.shared.disk.as_ref()?;
+        let mut buffer = [0; MAX_KEY];
+        let key = match command {
+            Command::Count(count) => count.key,
+            Command::MetaCount(count) => count.key.bytes(&mut buffer),
+            Command::MetaDelete(delete) if delete.invalidate && !delete.empty => {
+                delete.key.bytes(&mut buffer)
+            }
+            _ => return None,
+        };
+        self.face.stub(key, now)
     }
 
     fn refuse(&mut self, refused: &Refused, used: usize, input: &[u8], out: &mut Out) -> Turn {

@@ -92,9 +92,9 @@ pub(crate) trait Session {
     /// buffer.)
     fn awaits(&self) -> bool;
 
-    /// The answer to a command that has its effect already is on its way, and the session waits for
-    /// it ([`Turn::Later`]): it is sent also to a client that has closed its side, and when the
-    /// server stops.
+    /// The answer to a command that has its effect already is on its way, or one that needs a value
+    /// of the disk, and the session waits for it ([`Turn::Later`]), not for long: it is sent also
+    /// to a client that has closed its side, and when the server stops.
     fn owes(&self) -> bool {
         false
     }

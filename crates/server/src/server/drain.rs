@@ -47,10 +47,10 @@ impl Server {
         if let Some(queue) = &self.faces.queue {
             queue.end();
         }
-        let disk = self.faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref());
+        let disk = self.faces.disk.as_ref();
         if let Some(disk) = disk.filter(|_| !self.handed_over) {
             let took = Duration::from_millis(clock.now() - began);
-            disk.end(patience.saturating_sub(took));
+            disk.end(patience.saturating_sub(took), true);
         }
         self.write_snapshot(began + patience.as_millis() as u64);
         if let Some(admin) = &mut self.admin {

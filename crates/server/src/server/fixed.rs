@@ -104,8 +104,9 @@ fn modes_differ(old: &Settings, new: &Settings) -> bool {
     modes(old).iter().any(|(path, mode)| after.iter().any(|(at, new)| at == path && new != mode))
 }
 
-fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 4] {
+fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> [(&'static str, bool); 5] {
     [
+        ("memcached.disk", new.disk != old.disk),
         ("memcached.item_size", new.item_size != old.item_size),
         ("memcached.backlog", new.backlog != old.backlog),
         ("memcached.no_evictions", new.no_evictions != old.no_evictions),

@@ -36,7 +36,7 @@ impl Notes {
 
     /// Those that are needed where the memory is not given.
     pub(super) fn of_disk(faces: &Faces) -> Notes {
-        let disk = faces.http.as_ref().and_then(|(shared, _)| shared.disk.as_ref());
+        let disk = faces.disk.as_ref();
         Notes { missed: disk.map(|disk| disk.missed()).unwrap_or_default(), ..Notes::default() }
     }
 

@@ -72,9 +72,7 @@ impl Server {
         if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
             shared.reload(settings);
         }
-        if let Some((shared, _)) = &self.faces.http
-            && let Some(disk) = &shared.disk
-        {
+        if let Some(disk) = &self.faces.disk {
             disk.sites_are(fingerprint(&self.settings));
         }
         if let (Some(shared), Some(settings)) = (&self.faces.queue, &self.settings.queue) {

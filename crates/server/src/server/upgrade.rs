@@ -48,6 +48,8 @@ pub(super) const PROTOCOL: u64 = 1;
 
 /// Wait for commands and purges that have begun, each, in milliseconds.
 const FINISH: Ms = 2000;
+/// Longest time in which pages and values on their way to the disk are written.
+const WRITE: Duration = Duration::from_secs(1);
 /// Longest wait for the other process to start its threads, once it has the memory: nobody is
 /// served meanwhile. `upgrade_timeout` may be shorter.
 const UP: Duration = Duration::from_secs(20);
@@ -134,9 +136,7 @@ impl Server {
     /// one's again, empty, and nobody uses the disk.
     pub fn take_back(&self) {
         self.store.take_back();
-        if let Some((shared, _)) = &self.faces.http
-            && let Some(disk) = &shared.disk
-        {
+        if let Some(disk) = &self.faces.disk {
             disk.forsake();
         }
     }
@@ -174,10 +174,11 @@ impl Server {
                 }
                 std::thread::sleep(LOOK);
             }
-            if let Some(disk) = &shared.disk {
-                disk.end(Duration::ZERO);
-                disk.release();
-            }
+        }
+        if let Some(disk) = &self.faces.disk {
+            // Hot pages stay in memory; values on their way have left it.
+            disk.end(WRITE, false);
+            disk.release();
         }
         if let Some(shared) = &self.faces.queue {
             shared.release()?;

@@ -146,6 +146,8 @@ pub struct MemcachedSettings {
     pub shutdown: bool,
     /// A full memory refuses new items instead of evicting old ones.
     pub no_evictions: bool,
+    /// Long values of evicted items go to the disk.
+    pub disk: bool,
     /// Splits keys into prefix and rest for `stats detail`.
     pub prefix_delimiter: u8,
     /// `stats detail` is on from the start.
@@ -190,6 +192,7 @@ impl MemcachedSettings {
             watch: true,
             shutdown: false,
             no_evictions: false,
+            disk: false,
             prefix_delimiter: b':',
             detail: false,
             sizes: false,

@@ -140,6 +140,14 @@ pub(super) const MEMCACHED: &[Opt] = &[
     opt("shutdown", Kind::Bool, "false", "Allow `shutdown`, which ends the program."),
     EVICT,
     opt(
+        "disk",
+        Kind::Bool,
+        "false",
+        "Values of 1 KB and more of evicted objects go to the `[disk]`; keys stay in memory. A \
+         command that needs such a value has it read first. Not with `evict = false`, with \
+         `redis.share_memcached`, or where these objects are pages (`[publish]`).",
+    ),
+    opt(
         "prefix_delimiter",
         Kind::Char,
         ":",

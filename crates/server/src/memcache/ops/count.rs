@@ -82,6 +82,9 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
                 Err(_) => return Counted::NoMemory,
             }
         };
+        if entry.elsewhere().is_some() {
+            return Counted::NotFound;
+        }
         if entry.is_empty() {
             return Counted::NotNumber;
         }

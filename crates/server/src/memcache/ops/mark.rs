@@ -36,6 +36,14 @@ pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Dele
         if mark.compare.is_some_and(|expected| !matches(face, &entry, expected)) {
             return Ok(Deleted::Exists);
         }
+        // Without its value, the item cannot be written anew: it goes.
+        if !mark.empty && entry.elsewhere().is_some() {
+            if face.store.delete_same(&entry, now) {
+                face.counters.delete_misses.one();
+                return Ok(Deleted::NotFound);
+            }
+            continue;
+        }
         let parts: Vec<&[u8]> = if mark.empty { Vec::new() } else { entry.chunks().collect() };
         let flags = if mark.empty { 0 } else { entry.flags() };
         let expires = mark.expires.unwrap_or_else(|| entry.expires());

@@ -3,6 +3,7 @@
 
 use std::{fmt::Arguments, sync::atomic::Ordering::Relaxed};
 
+use larder_metrics::Disk;
 use larder_store::NamespaceStats;
 use nix::sys::resource::{UsageWho, getrusage};
 
@@ -132,6 +133,28 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
     sums.all(lines, &["conn_yields"]);
     machinery(face, lines);
     items(face, &sums, lines);
+    if let Some(disk) = &shared.disk {
+        storage(&disk.figures(), &sums, lines);
+    }
+}
+
+/// Figures of values on the disk, as memcached has them with external storage.
+fn storage(disk: &Disk, sums: &Sums, lines: &mut Lines<'_>) {
+    sums.all(
+        lines,
+        &["get_extstore", "get_aborted_extstore", "recache_from_extstore", "miss_from_extstore"],
+    );
+    // Of the whole disk, pages included, but for the first two.
+    let figures = [
+        ("extstore_objects_read", disk.object_hits),
+        ("extstore_objects_written", disk.object_stores),
+        ("extstore_objects_evicted", disk.evicted),
+        ("extstore_objects_used", disk.entries),
+        ("extstore_bytes_written", disk.written),
+        ("extstore_bytes_used", disk.used),
+        ("extstore_limit_maxbytes", disk.size),
+    ];
+    figures.iter().for_each(|(name, figure)| lines.stat(name, figure));
 }
 
 fn process(shared: &Shared, lines: &mut Lines<'_>, now: Ms) {

@@ -41,7 +41,7 @@ impl Fixture {
     fn with(settings: MemcachedSettings) -> Self {
         let options = Options { budget: 8 << 20, max_value: 1 << 20, ..Options::default() };
         let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
-        let shared = Shared::new(settings, store, &Arc::default(), NOW, 1);
+        let shared = Shared::new(settings, store, (&Arc::default(), None), NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
         let client = shared.clients.enter(peer, "127.0.0.1:11211", NOW);
         Self { store, face: Face::new(&shared, 0), client }

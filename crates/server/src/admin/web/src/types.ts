@@ -657,6 +657,16 @@ export type Disk = {
     slice_hits: number,
     /** Slices written. */
     slice_stores: number,
+    /** Values of memcached's items that were read. */
+    object_hits: number,
+    /** Such values that were gone or damaged. */
+    object_lost: number,
+    /** Such values that were not read within `disk.patience`. */
+    object_late: number,
+    /** Such values written. */
+    object_stores: number,
+    /** Items evicted without their values being written. */
+    object_drops: number,
     /** Not written: too many waited, or the limit was reached. */
     dropped: number,
     /** Not written, as they are too large. */

@@ -5,6 +5,7 @@ mod auth;
 mod large;
 mod meta;
 mod text;
+mod waits;
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
@@ -50,7 +51,8 @@ impl Server {
     fn with(settings: MemcachedSettings) -> Self {
         let options = Options { budget: 32 << 20, max_value: 16 << 20, ..Options::default() };
         let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
-        let shared = Shared::new(settings, store, &Room::new(store, Clock::start()), NOW, 1);
+        let shared =
+            Shared::new(settings, store, (&Room::new(store, Clock::start()), None), NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
         let client = shared.clients.enter(peer, "127.0.0.1:11211", NOW);
         Self { face: Face::new(&shared, 0), client, rounds: Cell::new(true) }
