@@ -8,15 +8,28 @@ type Decoded = Result<(Vec<u8>, Option<usize>), ()>;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, bytes)) = input.split_first() else { return };
-    let whole = decode(bytes, bytes.len().max(1));
-    assert_eq!(decode(bytes, usize::from(step).max(1)), whole);
-    if let Ok((body, Some(end))) = whole {
-        assert_eq!(plain(&bytes[..end]), body);
+    let of_requests = ChunkLimits {
+        extension_bytes: 64,
+        trailer_bytes: 128,
+        trailer_lines: 8,
+        padding: 0,
+    };
+    let of_answers = ChunkLimits { padding: 16, ..of_requests };
+    let strict = decode(of_requests, bytes, bytes.len().max(1));
+    for limits in [of_requests, of_answers] {
+        let whole = decode(limits, bytes, bytes.len().max(1));
+        assert_eq!(decode(limits, bytes, usize::from(step).max(1)), whole);
+        if strict.is_ok() {
+            assert_eq!(whole, strict, "the tolerant one reads all that the strict one does");
+        }
+        if let Ok((body, Some(end))) = whole {
+            assert_eq!(plain(&bytes[..end]), body);
+        }
     }
 });
 
-fn decode(bytes: &[u8], step: usize) -> Decoded {
-    let mut decoder = ChunkedDecoder::new(ChunkLimits { extension_bytes: 64, trailer_bytes: 128 });
+fn decode(limits: ChunkLimits, bytes: &[u8], step: usize) -> Decoded {
+    let mut decoder = ChunkedDecoder::new(limits);
     let (mut start, mut end, mut body) = (0, 0, Vec::new());
     loop {
         match decoder.decode(&bytes[start..end]).map_err(drop)? {

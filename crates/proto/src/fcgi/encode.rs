@@ -41,7 +41,7 @@ pub struct Params {
 impl Params {
     /// No parameters.
     pub fn new() -> Self {
-        Self::default()
+        Self { pairs: Vec::with_capacity(1024) }
     }
 
     /// Adds one. The caller ensures that no name comes twice.

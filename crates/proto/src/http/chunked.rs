@@ -1,9 +1,9 @@
 //! Chunked bodies (RFC 9112 7.1), in and out.
 //!
-//! The decoder is as strict as the request parser: sizes are 1 to 16 hexadecimal digits, every line
-//! ends with CRLF, extensions are skipped but bounded for the whole body (otherwise a chunk of one
-//! byte may cost a kilobyte). It keeps no bytes: the caller's buffer holds the undecoded bytes, and
-//! data is returned as slices of it.
+//! The decoder is as strict as the request parser, but for what [`ChunkLimits`] allows to answers:
+//! sizes are 1 to 16 hexadecimal digits, every line ends with CRLF, extensions are skipped but
+//! bounded for the whole body (otherwise a chunk of one byte may cost a kilobyte). It keeps no
+//! bytes: the caller's buffer holds the undecoded bytes, and data is returned as slices of it.
 
 use super::fields::{Malformed, is_token_byte, is_value_byte, parse_fields};
 use super::reject::{Reject, RejectReason};
@@ -16,16 +16,26 @@ pub struct ChunkLimits {
     pub extension_bytes: usize,
     /// Bytes of the trailer section; more is 431.
     pub trailer_bytes: usize,
+    /// Lines of the trailer section; more is 431.
+    pub trailer_lines: usize,
+    /// Zeros before a size of 16 digits, and blanks behind a size: so many of each are let through
+    /// in a line, as some servers pad their sizes (RFC 9112 7.1.1 leaves it to the recipient).
+    pub padding: usize,
 }
 
 impl Default for ChunkLimits {
     fn default() -> Self {
-        Self { extension_bytes: 16 << 10, trailer_bytes: 8 << 10 }
+        Self {
+            extension_bytes: 16 << 10,
+            trailer_bytes: 8 << 10,
+            trailer_lines: MAX_TRAILERS,
+            padding: 0,
+        }
     }
 }
 
-/// Lines of a trailer section; more is 431.
-pub const MAX_TRAILERS: usize = 32;
+/// Lines of a request's trailer section; more is 431.
+const MAX_TRAILERS: usize = 32;
 
 /// Digits of a chunk size: 64 bits.
 const MAX_DIGITS: usize = 16;
@@ -132,19 +142,26 @@ impl ChunkedDecoder {
 
     /// Length of `1a;extension` CRLF, if it is complete.
     fn size_line(&mut self, rest: &[u8]) -> Result<Option<usize>, RejectReason> {
-        let digits = rest.iter().take(MAX_DIGITS + 1).take_while(|b| b.is_ascii_hexdigit()).count();
-        if digits > MAX_DIGITS || (digits == 0 && !rest.is_empty()) {
+        let padding = self.limits.padding;
+        let zeros = rest.iter().take(padding).take_while(|&&b| b == b'0').count();
+        let digits = rest[zeros..].iter().take(MAX_DIGITS + 1);
+        let digits = zeros + digits.take_while(|b| b.is_ascii_hexdigit()).count();
+        if digits > zeros + MAX_DIGITS || (digits == 0 && !rest.is_empty()) {
             return Err(RejectReason::Chunk);
         }
         let after = &rest[digits..];
-        let Some(length) = extension(after)? else {
-            return if self.extension_bytes + after.len() > self.limits.extension_bytes + 2 {
+        let Some(length) = extension(after, padding)? else {
+            let longest = self.limits.extension_bytes + padding + 2;
+            return if self.extension_bytes + after.len() > longest {
                 Err(RejectReason::ChunkExtension)
             } else {
                 Ok(None)
             };
         };
-        self.extension_bytes += length;
+        // Blanks alone are no extension: their sum does not count.
+        if after[..length].contains(&b';') {
+            self.extension_bytes += length;
+        }
         if self.extension_bytes > self.limits.extension_bytes {
             return Err(RejectReason::ChunkExtension);
         }
@@ -181,7 +198,7 @@ impl ChunkedDecoder {
         if has_bare_line_end(&rest[..end + 4]) {
             return Err(RejectReason::LineEnd);
         }
-        let mut slots = [EMPTY_HEADER; MAX_TRAILERS];
+        let mut slots = vec![EMPTY_HEADER; self.limits.trailer_lines];
         let fields = parse_fields(&rest[..end + 4], &mut slots).map_err(|e| match e {
             Malformed::LineEnd => RejectReason::LineEnd,
             Malformed::TooMany => RejectReason::TrailerTooLarge,
@@ -197,10 +214,12 @@ type Trailers = Vec<(String, Vec<u8>)>;
 /// Length of the extension before CRLF, 0 without one; `None` when the line is incomplete.
 ///
 /// It starts with `;`, perhaps after whitespace, and has no control character (RFC 9112 7.1.1).
-fn extension(after: &[u8]) -> Result<Option<usize>, RejectReason> {
+/// Without one, up to `padding` blanks may stand there.
+fn extension(after: &[u8], padding: usize) -> Result<Option<usize>, RejectReason> {
     let semicolon = after.iter().position(|&b| b != b' ' && b != b'\t');
     match semicolon.map(|at| (at, after[at])) {
-        None | Some((_, b';')) | Some((0, b'\r')) => {}
+        None | Some((_, b';')) => {}
+        Some((at, b'\r')) if at <= padding => {}
         Some((_, b'\n')) => return Err(RejectReason::LineEnd),
         Some(_) => return Err(RejectReason::Chunk),
     }

@@ -72,17 +72,36 @@ fn write_before<'v>(before: impl IntoIterator<Item = &'v [u8]>, out: &mut String
 }
 
 /// An address in the form of X-Forwarded-For: IPv6 without brackets, IPv4-mapped ones as IPv4.
-fn write_address(address: IpAddr, out: &mut String) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "{}", address.to_canonical());
+pub fn write_address(address: IpAddr, out: &mut String) {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => write_v4(v4, out),
+        // Writing to a String cannot fail.
+        IpAddr::V6(v6) => {
+            let _ = write!(out, "{v6}");
+        }
+    }
+}
+
+/// Three addresses go with each request to an origin: the formatter takes ten times as long.
+fn write_v4(address: Ipv4Addr, out: &mut String) {
+    for (at, byte) in address.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push('.');
+        }
+        let digits = [byte / 100, byte / 10 % 10, byte % 10];
+        let zeros = digits.iter().take(2).take_while(|digit| **digit == 0).count();
+        out.extend(digits[zeros..].iter().map(|digit| char::from(b'0' + digit)));
+    }
 }
 
 /// An address in the form of Forwarded: IPv6 in brackets and quotes (RFC 7239 6.1).
 fn write_node(address: IpAddr, out: &mut String) {
-    let _ = match address.to_canonical() {
-        IpAddr::V4(v4) => write!(out, "{v4}"),
-        IpAddr::V6(v6) => write!(out, "\"[{v6}]\""),
-    };
+    match address.to_canonical() {
+        IpAddr::V4(v4) => write_v4(v4, out),
+        IpAddr::V6(v6) => {
+            let _ = write!(out, "\"[{v6}]\"");
+        }
+    }
 }
 
 /// A token unchanged, anything else as a quoted string. Control characters are left out.
@@ -224,6 +243,16 @@ mod tests {
 
     fn hop<'a>(client: &str, host: Option<&'a str>) -> Hop<'a> {
         Hop { client: Some(ip(client)), proto: "https", host }
+    }
+
+    #[test]
+    fn every_byte_of_an_address_is_written_as_the_formatter_has_it() {
+        for byte in 0..=255_u8 {
+            let address = IpAddr::V4([byte, 0, 255 - byte, 10].into());
+            let mut text = String::new();
+            write_address(address, &mut text);
+            assert_eq!(text, address.to_string());
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! proxies and networks named beside each group. A name that ends in `*` is a family: every field
 //! that begins so.
 
+use std::sync::LazyLock;
+
 /// Names, and where they come from.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
@@ -446,10 +448,26 @@ pub const TABLE: &[Group] = &[
 /// Whether a field of this name (any case; `_` and other characters that CGI gateways turn into `_`
 /// count as `-`) is one of [`TABLE`].
 pub fn is_override(name: &str) -> bool {
-    TABLE.iter().flat_map(|group| group.names).any(|listed| match listed.strip_suffix('*') {
+    let Some(first) = name.bytes().next() else { return false };
+    BY_FIRST[usize::from(folded(first))].iter().any(|listed| match listed.strip_suffix('*') {
         Some(family) => name.get(..family.len()).is_some_and(|start| same(start, family)),
         None => same(name, listed),
     })
+}
+
+/// The names of [`TABLE`] by their first byte: each field of each request is looked for, and most
+/// begin as few of them do.
+static BY_FIRST: LazyLock<[Vec<&'static str>; 256]> = LazyLock::new(|| {
+    let mut names = [const { Vec::new() }; 256];
+    for name in TABLE.iter().flat_map(|group| group.names) {
+        names[usize::from(folded(name.as_bytes()[0]))].push(*name);
+    }
+    names
+});
+
+/// Letters in lower case and digits as they are, everything else as `-`.
+fn folded(byte: u8) -> u8 {
+    if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' }
 }
 
 /// Whether the name is spelled in letters, digits and dashes alone.
@@ -464,9 +482,8 @@ pub fn is_plain(name: &str) -> bool {
 /// Whether both names are one to a gateway: without regard to case, nor to which character joins
 /// words. `other` is in lower case, with dashes.
 pub fn same(name: &str, other: &str) -> bool {
-    let folded =
-        |byte: u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' };
-    name.len() == other.len() && name.bytes().map(folded).eq(other.bytes().map(folded))
+    let equal = |(a, b): (u8, u8)| a == b || folded(a) == folded(b);
+    name.len() == other.len() && name.bytes().zip(other.bytes()).all(equal)
 }
 
 #[cfg(test)]

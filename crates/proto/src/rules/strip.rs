@@ -3,6 +3,7 @@
 use super::{Policy, ResponseFacts, compress};
 use crate::Ms;
 use crate::http::cache_control::field_names;
+use crate::http::range::write_number;
 use crate::http::{Elements, Fields, date};
 
 /// Whether a field of this name concerns only the connection or the next proxy (RFC 9110 7.6.1, RFC
@@ -53,9 +54,11 @@ pub fn stored_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> S
 }
 
 /// The head to send to the client whose request fetched the response: as [`stored_head`], but with
-/// Age and with the fields meant for that client alone.
+/// Age and with the fields meant for that client alone, and without Content-Length: framing is
+/// written for each client.
 pub fn forwarded_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> Vec<u8> {
-    let mut head = write_head(resp, reason, policy, |_| true).head;
+    let mut head =
+        write_head(resp, reason, policy, |name| !name.eq_ignore_ascii_case("content-length")).head;
     compress::say_vary(resp, policy, &mut head);
     head
 }
@@ -132,7 +135,9 @@ pub(super) fn restricted(fields: Fields<'_>, policy: &Policy, name: &str) -> boo
 }
 
 fn write_status_line(status: u16, reason: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("HTTP/1.1 {status:03} ").as_bytes());
+    out.extend_from_slice(b"HTTP/1.1 ");
+    write_number(u64::from(status), out);
+    out.push(b' ');
     out.extend(reason.bytes().filter(|b| !b.is_ascii_control()));
     out.extend_from_slice(b"\r\n");
 }

@@ -4,9 +4,15 @@ use proptest::prelude::*;
 /// The body, and its end with the trailers if it has ended.
 type Decoded = (Vec<u8>, Option<(usize, Trailers)>);
 
+const STRICT: ChunkLimits =
+    ChunkLimits { extension_bytes: 24, trailer_bytes: 64, trailer_lines: MAX_TRAILERS, padding: 0 };
+
 /// The decoder's results for `bytes`, given `step` more bytes at a time.
 fn decode(bytes: &[u8], step: usize) -> Result<Decoded, RejectReason> {
-    let limits = ChunkLimits { extension_bytes: 24, trailer_bytes: 64 };
+    decode_by(STRICT, bytes, step)
+}
+
+fn decode_by(limits: ChunkLimits, bytes: &[u8], step: usize) -> Result<Decoded, RejectReason> {
     let mut decoder = ChunkedDecoder::new(limits);
     let (mut start, mut end, mut body) = (0, 0, Vec::new());
     loop {
@@ -113,6 +119,45 @@ fn refused() {
     let refused = decoder.decode(lines.as_bytes()).map_err(|r| (r.status, r.reason));
     assert_eq!(refused, Err((431, R::TrailerTooLarge)));
     assert_eq!(decoder.decode(b"0\r\n\r\n"), Ok(Step::Need));
+}
+
+#[test]
+fn sizes_of_answers_may_be_padded() {
+    let padded = ChunkLimits { padding: 8, ..STRICT };
+    let many = format!("{}0\r\n\r\n", "1        \r\na\r\n".repeat(9));
+    for (bytes, expected) in [
+        ("5  \r\nhello\r\n0 \t\r\n\r\n", "hello"),
+        ("000000000000000000000001\r\na\r\n00000000000000000000\r\n\r\n", "a"),
+        ("1 ;b\r\na\r\n0\r\n\r\n", "a"),
+        // More blanks in all than bytes of extensions are allowed.
+        (&many, "aaaaaaaaa"),
+    ] {
+        for step in [1, 2, 3, 1000] {
+            let (body, end) = decode_by(padded, bytes.as_bytes(), step).expect(bytes);
+            assert_eq!(String::from_utf8_lossy(&body), expected);
+            assert_eq!(end, Some((bytes.len(), Vec::new())), "{bytes:?} by {step}");
+        }
+    }
+    use RejectReason as R;
+    for (bytes, expected) in [
+        ("5         \r\n", R::Chunk),
+        ("0000000000000000000000001\r\n", R::Chunk),
+        ("10000000000000000\r\n", R::Chunk),
+        (" 5\r\n", R::Chunk),
+        ("5 x\r\n", R::Chunk),
+        ("5 \n", R::LineEnd),
+        ("5 \rx", R::LineEnd),
+        ("\r\n", R::Chunk),
+    ] {
+        for step in [1, 1000] {
+            let refused = decode_by(padded, bytes.as_bytes(), step);
+            assert_eq!(refused, Err(expected), "{bytes:?} by {step}");
+        }
+    }
+    let lines = format!("0\r\n{}\r\n", "a:\r\n".repeat(MAX_TRAILERS + 1));
+    let large = ChunkLimits { trailer_bytes: 1000, trailer_lines: MAX_TRAILERS + 1, ..STRICT };
+    let (_, end) = decode_by(large, lines.as_bytes(), 1).expect("within the limits");
+    assert_eq!(end.map(|(_, trailers)| trailers.len()), Some(MAX_TRAILERS + 1));
 }
 
 #[test]
