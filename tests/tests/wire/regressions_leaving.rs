@@ -173,3 +173,24 @@ fn joining_and_leaving_a_long_stream_leaves_nothing_open() {
     assert_eq!(origin.count(), 1);
     gates[1].open();
 }
+
+/// A client that leaves in the middle of an upload without a length, of which several pieces wait
+/// for the origin: the fetch that it leaves must not send the end of the upload.
+#[test]
+fn an_upload_that_is_cut_is_not_ended_for_the_origin() {
+    const UPLOADS: usize = 100;
+    let origin = Origin::start(|_, reply| {
+        reply.ok(&["Cache-Control: no-store"], "page");
+    });
+    let larder = Larder::before(&origin.url());
+    let head = "POST /cut HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for _ in 0..UPLOADS {
+        // So that there is a connection at hand.
+        assert_eq!(larder.connect().get("/warm", &[]).text(), "page");
+        larder.connect().send(format!("{head}{}", "1\r\na\r\n".repeat(10)));
+    }
+    let mut wire = larder.connect();
+    wire.send(format!("{head}1\r\na\r\n0\r\n\r\n"));
+    assert_eq!(wire.read_for("POST").text(), "page");
+    assert_eq!(origin.count_of("/cut"), 1, "of {UPLOADS} that were cut, some were ended");
+}

@@ -146,3 +146,26 @@ fn a_no_store_request_leaves_no_mark() {
     }
     assert!(origin.count_of("/cold") <= 2, "{} requests", origin.count_of("/cold"));
 }
+
+/// Interim responses wait where the client that leads a fetch reads nothing; the fetch does not.
+#[test]
+fn a_leader_that_reads_no_interim_responses_holds_up_nobody_else() {
+    // More than all sockets take.
+    const HINTS: usize = 400;
+    let hint = format!("HTTP/1.1 103 Early Hints\r\nLink: </{}>\r\n\r\n", "a".repeat(60_000));
+    let origin = Origin::start(move |seen, reply| {
+        for _ in 0..HINTS {
+            reply.raw(&hint);
+        }
+        reply.ok(FRESH, &seen.target);
+    });
+    let larder = Larder::with_config(&format!(
+        "threads = 1\n[[site]]\norigin = {{ url = \"{}\", first_byte_timeout = \"1h\" }}",
+        origin.url()
+    ));
+    let mut leader = Wire::connect_narrow(larder.addr());
+    leader.send_get("/page", &["Host: site.test"]);
+    origin.wait_for(1);
+    assert_eq!(get(larder.addr(), "/page").text(), "/page");
+    assert_eq!(origin.count(), 1);
+}

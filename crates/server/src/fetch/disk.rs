@@ -3,7 +3,7 @@
 //! A page found there is put into memory, and everybody looks there again. A disk that is slow is
 //! left to itself, and the next tier asked.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use larder_proto::{
     http::{CacheControl, Fields, Restriction},
@@ -65,7 +65,7 @@ pub(crate) async fn first(
             return None;
         }
     }
-    remote::first(job, request, interim).await
+    pin!(remote::first(job, request, interim)).await
 }
 
 /// One lookup.

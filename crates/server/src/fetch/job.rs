@@ -6,13 +6,7 @@
 //! store. One that has to be read whole before anybody is told of it (markup, a coding to be
 //! undone) has not begun until then.
 
-use std::{
-    cell::RefCell,
-    net::IpAddr,
-    pin::{Pin, pin},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, net::IpAddr, pin::pin, rc::Rc, sync::Arc};
 
 use larder_proto::{
     http::{
@@ -25,7 +19,7 @@ use larder_proto::{
         update::Freshened,
     },
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::{
     access_log::Hierarchy,
@@ -35,7 +29,7 @@ use crate::{
         slice, store, template, uncoded,
         verdict::{Verdict, judge},
     },
-    origin::{self, Body, Interim, InterimHead, OriginError, Response},
+    origin::{self, Body, Interim, OriginError, Response},
     page::{
         answer::Answer,
         flight::{Again, Failure, Landing, Lead},
@@ -50,7 +44,7 @@ use crate::{
 /// The client a fetch is made for.
 pub(crate) struct Client {
     pub(crate) reply: oneshot::Sender<FetchResult>,
-    pub(crate) interim: mpsc::Sender<InterimHead>,
+    pub(crate) interim: Interim,
 }
 
 /// Purpose of a fetch.
@@ -150,7 +144,7 @@ pub(crate) struct Unstored {
 pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
-    let Some(sent) = disk::first(&mut job, request, interim).await else { return };
+    let Some(sent) = pin!(disk::first(&mut job, request, interim)).await else { return };
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -165,14 +159,17 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let mut response = response;
     let mut spelled = spell(&job, &response);
     let mut client = job.client.take();
-    let read = {
-        let read = pin!(async {
+    let mut read = Ok(None);
+    if uncoded::applies(&job, &response) || template::applies(&job, &response, &spelled) {
+        let reading = Box::pin(async {
             uncoded::undo(&job, &mut response, &mut spelled).await?;
             template::collect(&job, &mut response, &mut spelled, now).await
         });
-        wanted(&job.pages, &job.lead, client.as_mut(), read).await
-    };
-    let Some(read) = read else { return };
+        match wanted(&job.pages, &job.lead, client.as_mut(), reading).await {
+            Some(done) => read = done,
+            None => return,
+        }
+    }
     job.client = client;
     let template = match read {
         Ok(template) => template,
@@ -215,7 +212,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
         (Verdict::PassOn(why), Some(template)) => {
             return Box::pin(template::pass_on(job, response, &facts, why, template)).await;
         }
-        (verdict, _) => settle_by(job, response, &facts, verdict).await,
+        (verdict, _) => pin!(settle_by(job, response, &facts, verdict)).await,
     }
 }
 
@@ -229,9 +226,9 @@ fn ranged_template(job: &Job, facts: &ResponseFacts<'_>) -> bool {
 
 async fn settle_by(mut job: Job, response: Response, facts: &ResponseFacts<'_>, verdict: Verdict) {
     match verdict {
-        Verdict::PassOn(why) => pass_on(job, response, facts, why).await,
+        Verdict::PassOn(why) => pin!(pass_on(job, response, facts, why)).await,
         Verdict::Store(lifetime) => Box::pin(store::store(job, response, facts, lifetime)).await,
-        Verdict::Refresh(fresh) => refresh(job, &fresh).await,
+        Verdict::Refresh(fresh) => Box::pin(refresh(job, &fresh)).await,
         Verdict::Confirmed => {
             job.lead.flight.land(Landing::LookAgain(Again::Validated));
             job.tell(FetchResult::LookAgain(Again::Validated));
@@ -266,12 +263,15 @@ async fn wanted<T>(
     pages: &Pages,
     lead: &Lead,
     client: Option<&mut Client>,
-    mut work: Pin<&mut impl Future<Output = T>>,
+    mut work: impl Future<Output = T> + Unpin,
 ) -> Option<T> {
     if let Some(client) = client {
+        // The client first: when it has left in the middle of its request, the rest of that comes
+        // to an end, and the origin must not take it for the end of the request.
         tokio::select! {
-            done = &mut work => return Some(done),
+            biased;
             () = client.reply.closed() => {}
+            done = &mut work => return Some(done),
         }
         if pages.shared.flights.abandon(&lead.flight) {
             return None;
@@ -394,7 +394,7 @@ pub(crate) async fn pass_on(
     let head = strip::forwarded_head(facts, &reason(&response), &job.policy.cache);
     let answer = Arc::new(Answer {
         status: response.status,
-        head: head::without_length(&head),
+        head,
         length: if job.head {
             facts.fields.get("content-length").and_then(content_length_of)
         } else {

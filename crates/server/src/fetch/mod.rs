@@ -8,6 +8,7 @@ mod behind;
 mod complete;
 mod disk;
 mod job;
+mod lead;
 mod mend;
 mod outgoing;
 mod peers;
@@ -21,7 +22,7 @@ mod template;
 mod uncoded;
 mod verdict;
 
-use std::{rc::Rc, sync::Arc};
+use std::{pin::pin, rc::Rc, sync::Arc};
 
 pub(crate) use reply::{FetchResult, Reply, Source};
 pub(crate) use slice::{Map, NoSlice, Place, Slice, slice};
@@ -32,28 +33,18 @@ use larder_proto::{
         BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query, structured::strings,
     },
     page::{Meta, PageFlags, Verify, view},
-    rules::{
-        ErrorCause, Esi, Forward, Uri, conditions, invalidate, partial, split_head,
-        update::with_fields,
-    },
+    rules::{Esi, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
 };
 use larder_store::MAX_TAGS;
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::spawn_local,
-};
+use tokio::{sync::mpsc, task::spawn_local};
 
 use crate::{
     access_log::Hierarchy,
-    fetch::{
-        job::{Client, Job, Keep},
-        outgoing::Mode,
-        peers::Upstream,
-    },
+    fetch::{job::Keep, outgoing::Mode},
     net::passing::Parcel,
-    origin::{self, BodyFrame, InterimHead, RequestBody},
+    origin::{self, BodyFrame, Interim, InterimHeads, RequestBody},
     page::{
-        flight::{Again, Failure, Joined, Landing, Lead},
+        flight::{Again, Joined, Landing},
         lookup::{Found, StoredPage},
         tags::group_tag,
         variant,
@@ -68,8 +59,8 @@ const FRAMES: usize = 4;
 const INTERIM: usize = 8;
 
 /// A way for interim responses to the client, and its other end.
-pub(crate) fn interim() -> (mpsc::Sender<InterimHead>, mpsc::Receiver<InterimHead>) {
-    mpsc::channel(INTERIM)
+pub(crate) fn interim() -> (Interim, InterimHeads) {
+    origin::interim(INTERIM)
 }
 
 /// The page to be fetched, and the reason.
@@ -121,7 +112,7 @@ pub(crate) async fn fetch(
     request: &Request<'_, '_>,
     route: &Route<'_>,
     plan: Plan,
-    interim: mpsc::Sender<InterimHead>,
+    interim: Interim,
 ) -> FetchResult {
     let mut plan = plan;
     // A part of a page is put together of parts as the whole is.
@@ -165,7 +156,8 @@ pub(crate) async fn fetch(
         outgoing.method = http::Method::GET;
         keep.head = Rc::new(keep.head.as_get());
     }
-    let mut result = lead_to_end(request, route, lead, outgoing, interim, Some(keep)).await;
+    let led = pin!(lead::to_end(request, route, lead, outgoing, interim, Some(keep)));
+    let mut result = led.await;
     if let FetchResult::Response(reply) = &mut result {
         (reply.why, reply.found) = (why, found);
     }
@@ -276,12 +268,12 @@ pub(crate) async fn pass(
     request: &Request<'_, '_>,
     route: &Route<'_>,
     body: RequestBody,
-    interim: mpsc::Sender<InterimHead>,
+    interim: Interim,
 ) -> FetchResult {
     let lead = request.pages.shared.flights.solo(&[], &[]);
     let outgoing =
         outgoing::request(request, route, &Mode::Pass, body, request.upgrade().is_some());
-    lead_to_end(request, route, lead, outgoing, interim, None).await
+    pin!(lead::to_end(request, route, lead, outgoing, interim, None)).await
 }
 
 /// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4), and those of
@@ -354,7 +346,9 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     if let Some(wanted) = sliced {
         slice::asks(&mut outgoing, &mut keep, wanted);
     }
-    spawn(request, route, lead, outgoing, None, Some(keep));
+    if let Some(job) = lead::job(request, route, lead, outgoing, None, Some(keep)) {
+        spawn_local(job);
+    }
 }
 
 /// The request to the origin, and what is needed to judge and store its answer. `range`: the client
@@ -428,58 +422,4 @@ fn mode<'a>(range: bool, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>
     }
     let conditions = conditions(etag, fields);
     if conditions.is_empty() { Mode::Whole } else { Mode::Validate(conditions) }
-}
-
-/// Asks the origin in a task of its own, and waits for the result.
-async fn lead_to_end(
-    request: &Request<'_, '_>,
-    route: &Route<'_>,
-    lead: Lead,
-    outgoing: origin::Request,
-    interim: mpsc::Sender<InterimHead>,
-    keep: Option<Keep>,
-) -> FetchResult {
-    let (reply, result) = oneshot::channel();
-    spawn(request, route, lead, outgoing, Some(Client { reply, interim }), keep);
-    let result = result.await;
-    if let Some(traced) = &request.trace {
-        traced.fetched.set((traced.fetched.get().0, request.pages.clock.micros()));
-    }
-    // A task that ended without a result panicked, or its site has no origin: our failure.
-    result.unwrap_or_else(|_| {
-        FetchResult::Failed(Arc::new(Failure {
-            cause: ErrorCause::Disconnected,
-            status: 500,
-            why: "something went wrong inside the cache",
-            detail: None,
-        }))
-    })
-}
-
-fn spawn(
-    request: &Request<'_, '_>,
-    route: &Route<'_>,
-    lead: Lead,
-    mut outgoing: origin::Request,
-    client: Option<Client>,
-    keep: Option<Keep>,
-) {
-    let Some(origin) = request.config.origin(&route.site, &route.policy) else { return };
-    let upstream = Upstream::new(origin, request, route, keep.as_ref());
-    outgoing.asker.others = Some(lead.flight.others.clone());
-    let job = Job {
-        pages: Rc::clone(request.pages),
-        config: Rc::clone(request.config),
-        upstream,
-        lead,
-        client,
-        address: request.client(),
-        accepted: uncoded::accepted(request.head.fields),
-        keep,
-        policy: Arc::clone(&route.policy),
-        head: outgoing.method == http::Method::HEAD,
-        part: request.stats.is_part,
-        lease: std::cell::RefCell::default(),
-    };
-    spawn_local(job::run(job, outgoing));
 }

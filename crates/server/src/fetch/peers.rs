@@ -12,7 +12,7 @@
 //! that it fetches nothing, and not where a stale page is validated: it may have the same stale
 //! page. The origin is asked where no peer answers.
 
-use std::{cell::Cell, net::IpAddr, rc::Rc, time::Duration};
+use std::{cell::Cell, net::IpAddr, pin::pin, rc::Rc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method, header};
 use tokio::{sync::mpsc, time::timeout_at};
@@ -108,7 +108,7 @@ impl Upstream {
             self.chosen.set(chosen);
             return Ok(response);
         }
-        self.origin.send(request, interim).await
+        pin!(self.origin.send(request, interim)).await
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn first(
     if pages.remote.is_some() && keep.as_ref().is_some_and(|keep| keep.ask_fleet) {
         return Box::pin(of_fleet(job, request, interim)).await;
     }
-    job::send(pages, upstream, lead, client.as_mut(), request, interim).await
+    pin!(job::send(pages, upstream, lead, client.as_mut(), request, interim)).await
 }
 
 /// [`first`] of a page for which there is a fleet to ask.

@@ -7,7 +7,7 @@ use larder_proto::rules::Forward;
 use crate::{
     access_log::Hierarchy,
     fetch::Template,
-    origin::Body,
+    origin::{Body, Tunnel},
     page::{
         answer::Answer,
         flight::{Again, Failure, Follower},
@@ -48,5 +48,5 @@ pub(crate) enum Source {
     /// A page whose parts are to be put in.
     Template(Rc<Template>),
     /// With the protocol's name.
-    Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
+    Tunnel(Tunnel, Vec<u8>),
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Memory of a body that no longer goes through the store: of a piece in the readers' channels, one
-/// that waits for them, and one that hyper has read.
+/// that waits for them, and what was read with them.
 const PIECES: u64 = 3 * LONGEST_PIECE as u64;
 /// How long one of several readers may hold up the others once the body no longer goes through the
 /// store.

@@ -247,11 +247,7 @@ impl NewPage {
     ) -> Answer {
         let draft = &self.draft;
         let head = if draft.meta.status == facts.status {
-            head::without_length(&strip::forwarded_head(
-                facts,
-                &job::reason(response),
-                &job.policy.cache,
-            ))
+            strip::forwarded_head(facts, &job::reason(response), &job.policy.cache)
         } else {
             draft.head.clone()
         };

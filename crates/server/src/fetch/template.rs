@@ -23,7 +23,7 @@ use crate::{
         answer::Answer,
         coding::{self, Undecoded},
         flight::{Again, Landing},
-        head::{self, Spelled},
+        head::Spelled,
     },
     room::{Counted, Room},
 };
@@ -41,6 +41,13 @@ pub(crate) struct Template {
     pub(crate) plan: Bytes,
 }
 
+/// Whether a response may have markup: see [`collect`].
+pub(super) fn applies(job: &Job, response: &Response, spelled: &Spelled) -> bool {
+    let policy = &job.policy.cache;
+    let silent = policy.esi == Esi::Surrogate && !spelled.has("surrogate-control");
+    esi::may_have_markup(response.status) && policy.esi != Esi::Never && !silent
+}
+
 /// Reads a response that may have markup. None: it has none, and its body is there as it was. An
 /// error: the page cannot be sent.
 pub(super) async fn collect(
@@ -49,9 +56,7 @@ pub(super) async fn collect(
     spelled: &mut Spelled,
     now: Ms,
 ) -> Result<Option<Rc<Template>>, &'static str> {
-    let policy = &job.policy.cache;
-    let silent = policy.esi == Esi::Surrogate && !spelled.has("surrogate-control");
-    if !esi::may_have_markup(response.status) || policy.esi == Esi::Never || silent {
+    if !applies(job, response, spelled) {
         return Ok(None);
     }
     let encoding = {
@@ -63,8 +68,7 @@ pub(super) async fn collect(
             request_time: now,
             response_time: now,
         };
-        let applies = response.upgraded.is_none() && esi::applies(&facts, &job.policy.cache);
-        if !applies {
+        if response.upgraded.is_some() || !esi::applies(&facts, &job.policy.cache) {
             return Ok(None);
         }
         Encoding::of(fields.get("content-encoding"))
@@ -200,7 +204,7 @@ pub(super) async fn pass_on(
     let head = strip::forwarded_head(facts, &job::reason(&response), &job.policy.cache);
     let answer = Arc::new(Answer {
         status: response.status,
-        head: head::without_length(&head),
+        head,
         length: None,
         meta: None,
         etag: None,

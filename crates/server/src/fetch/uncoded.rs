@@ -17,6 +17,12 @@ use crate::{
 /// is sent as it came.
 const MOST: u64 = 8 << 20;
 
+/// Whether there may be a coding to undo: see [`undo`].
+pub(super) fn applies(job: &Job, response: &Response) -> bool {
+    let wanted = job.part || !job.policy.cache.compress.is_empty();
+    wanted && response.headers.contains_key("content-encoding")
+}
+
 /// Undoes the coding of an answer that its client cannot read, where the site has its pages
 /// compressed here, and of all parts of pages: so they are stored uncoded, and no hit decodes. An
 /// error: the answer cannot be sent.
@@ -25,8 +31,7 @@ pub(super) async fn undo(
     response: &mut Response,
     spelled: &mut Spelled,
 ) -> Result<(), &'static str> {
-    let applies = job.part || !job.policy.cache.compress.is_empty();
-    if !applies || !response.headers.contains_key("content-encoding") {
+    if !applies(job, response) {
         return Ok(());
     }
     let most = if job.part { job.policy.parts.size } else { MOST };

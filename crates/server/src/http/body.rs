@@ -128,8 +128,7 @@ impl<'i, 'c> Incoming<'i, 'c> {
         }
     }
 
-    /// Hands the whole body to `frames`, then drops it. On an error [`BodyFrame::Failed`] is handed
-    /// over last.
+    /// Hands the whole body to `frames`, and says then that it is whole, or that it failed.
     pub(crate) async fn pump(
         &mut self,
         framing: BodyFraming,
@@ -148,9 +147,11 @@ impl<'i, 'c> Incoming<'i, 'c> {
             }
             (Received::Stream(stream), _) => terms.pump_stream(stream, &frames).await,
         };
-        if done.is_err() {
-            let _ = frames.send(BodyFrame::Failed).await;
-        }
+        let _ = match (&done, framing) {
+            (Err(_), _) => frames.send(BodyFrame::Failed).await,
+            (Ok(()), BodyFraming::Chunked) => frames.send(BodyFrame::End).await,
+            (Ok(()), _) => Ok(()),
+        };
         done
     }
 }

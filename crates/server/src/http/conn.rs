@@ -5,7 +5,7 @@
 //! neither task nor buffers. Requests of HTTP/1 are taken here, and one write sends a whole batch
 //! of pipelined answers; those of HTTP/2 are taken by [`super::h2`].
 
-use std::{io, rc::Rc};
+use std::{io, pin::pin, rc::Rc};
 
 use larder_proto::http::{HeadLimits, Parsed, Reject, Version, parse_request, slots};
 
@@ -182,7 +182,7 @@ impl Connection for Conn {
     }
 
     async fn proceed(mut self: Box<Self>, todo: Todo) -> Option<(Box<Self>, Next<Todo>)> {
-        let next = self.run(todo).await.ok()?;
+        let next = pin!(self.run(todo)).await.ok()?;
         Some((self, next))
     }
 }
@@ -227,7 +227,7 @@ impl Conn {
             }
             Todo::Later { request, waiting, mut timing } => {
                 self.flush(&mut timing).await?;
-                let goes_on = self.later(*request, *waiting, &mut timing).await?;
+                let goes_on = pin!(self.later(*request, *waiting, &mut timing)).await?;
                 if !goes_on {
                     return self.close(timing).await;
                 }
@@ -312,15 +312,15 @@ impl Conn {
         let IoBuffers { buf, at, out } = &mut **buffers;
         let waited = async |request: Request<'_, '_>| {
             let exchange = Exchange::new(request, worker);
-            let ended =
-                flow::later(&mut Active::h1(socket, buf, at, out), &exchange, waiting).await;
+            let mut active = Active::h1(socket, buf, at, out);
+            let ended = pin!(flow::later(&mut active, &exchange, waiting)).await;
             log::abandoned(&exchange);
             if ended.is_ok() {
                 timing.push(exchange.request.timed());
             }
             ended
         };
-        request.with(&worker.pages, waited).await
+        pin!(request.with(&worker.pages, waited)).await
     }
 
     /// Takes the next request from the buffer, if it is whole.

@@ -1,11 +1,18 @@
 //! A request with a connection to answer on.
 
-use std::{cell::Cell, io::IoSlice, pin::Pin, rc::Rc};
+use std::{
+    cell::Cell,
+    io::IoSlice,
+    pin::{Pin, pin},
+    rc::Rc,
+};
 
 use larder_proto::http::Version;
-use tokio::sync::mpsc;
 
-use crate::{clock::Ms, origin::InterimHead};
+use crate::{
+    clock::Ms,
+    origin::{InterimHead, InterimHeads},
+};
 use crate::{
     fetch::FetchResult,
     http::{
@@ -101,24 +108,49 @@ impl<'a, 'r> Exchange<'a, 'r> {
         out: &mut Out,
         policy: &RulePolicy,
         mut fetch: Pin<&mut impl Future<Output = FetchResult>>,
-        mut interim: mpsc::Receiver<InterimHead>,
+        mut interim: InterimHeads,
     ) -> Result<FetchResult, Ended> {
+        let mut result = None;
         loop {
-            tokio::select! {
+            let head = tokio::select! {
                 biased;
-                Some(mut head) = interim.recv() => {
-                    if let Some(handling) = &policy.handling {
-                        handling.edit_interim(&mut head.headers);
-                    }
-                    if meta::says_something(head.status, &head.headers) {
-                        self.write_interim(out.scratch(), &head);
-                        self.send(wire, out).await?;
-                    }
+                Some(head) = interim.recv(), if result.is_none() => Some(head),
+                done = &mut fetch, if result.is_none() => {
+                    result = Some(done);
+                    continue;
                 }
-                result = &mut fetch => return Ok(result),
-                () = wire.gone() => return Err(Ended::Closed),
+                () = wire.gone(), if result.is_none() => return Err(Ended::Closed),
+                // They may have come with the answer.
+                else => interim.waiting(),
+            };
+            let Some(head) = head else { return result.ok_or(Ended::Closed) };
+            let mut passing = pin!(self.pass_interim(wire, out, policy, head));
+            loop {
+                tokio::select! {
+                    biased;
+                    sent = &mut passing => break sent?,
+                    // Others may wait for it, too.
+                    done = &mut fetch, if result.is_none() => result = Some(done),
+                }
             }
         }
+    }
+
+    async fn pass_interim(
+        &self,
+        wire: Wire<'_>,
+        out: &mut Out,
+        policy: &RulePolicy,
+        mut head: InterimHead,
+    ) -> Result<(), Ended> {
+        if let Some(handling) = &policy.handling {
+            handling.edit_interim(&mut head.headers);
+        }
+        if meta::says_something(head.status, &head.headers) {
+            self.write_interim(out.scratch(), &head);
+            self.send(wire, out).await?;
+        }
+        Ok(())
     }
 
     /// An interim response (RFC 9110 section 15.2), for clients that know them. 100 was said by us

@@ -185,7 +185,7 @@ pub(crate) async fn later(
         }
     };
     match route.way {
-        Way::Lookup => cached(conn, exchange, &mut route, plan).await,
+        Way::Lookup => pin!(cached(conn, exchange, &mut route, plan)).await,
         Way::Pass(why) => Box::pin(pass::serve(conn, exchange, &route, why)).await,
         Way::Purge => Ok(Box::pin(purge::serve(conn.out, exchange, &route)).await),
     }
@@ -315,7 +315,7 @@ async fn cached(
         if lookups.fetches == 0 {
             Box::pin(hints::send(conn, exchange, route, plan.held.as_ref())).await?;
         }
-        match ask(conn, exchange, route, lookups.limit(plan)).await? {
+        match pin!(ask(conn, exchange, route, lookups.limit(plan))).await? {
             ControlFlow::Break(keep) => return Ok(keep),
             ControlFlow::Continue((why, again)) => lookups.again(why, again),
         }
@@ -385,15 +385,18 @@ async fn ask(
     let why = plan.why;
     exchange.request.stats.forwarded(why);
     let (send, interim) = fetch::interim();
-    let fetch = pin!(fetch::fetch(&exchange.request, route, plan, send));
-    let keep = match exchange.wait(conn.wire, conn.out, &route.policy, fetch, interim).await? {
+    let result = {
+        let fetch = pin!(fetch::fetch(&exchange.request, route, plan, send));
+        exchange.wait(conn.wire, conn.out, &route.policy, fetch, interim).await?
+    };
+    let keep = match result {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
-        FetchResult::Failed(failure) => failed(conn, exchange, route, &failure).await?,
+        FetchResult::Failed(failure) => Box::pin(failed(conn, exchange, route, &failure)).await?,
         FetchResult::Response(reply) if matches!(reply.source, Source::Template(_)) => {
             Box::pin(esi::serve(conn, exchange, route, Page::Fetched(reply))).await?
         }
         FetchResult::Response(reply) => {
-            let done = reply::send(conn.wire, conn.out, exchange, *reply).await?;
+            let done = pin!(reply::send(conn.wire, conn.out, exchange, *reply)).await?;
             matches!(done, Done::Answered { keep: true })
         }
     };

@@ -145,8 +145,11 @@ async fn passed(
     body: RequestBody,
 ) -> Result<Done, Ended> {
     let (send, interim) = fetch::interim();
-    let fetch = pin!(fetch::pass(&exchange.request, route, body, send));
-    match exchange.wait(wire, out, &route.policy, fetch, interim).await? {
+    let result = {
+        let fetch = pin!(fetch::pass(&exchange.request, route, body, send));
+        exchange.wait(wire, out, &route.policy, fetch, interim).await?
+    };
+    match result {
         FetchResult::Response(reply) if poses_as_tunnel(exchange, &reply) => {
             Ok(Done::Answered { keep: refuse::failure(exchange, out, &NOT_SWITCHED) })
         }

@@ -1,7 +1,7 @@
 //! Bodies that stream past the store: the memory they take, and the origin's connection.
 //!
-//! A client that is slower than the origin holds the piece that is sent to it and what hyper has
-//! read meanwhile. A short body is read ahead, so that the origin is free again, while the account
+//! A client that is slower than the origin holds the piece that is sent to it and the buffer that
+//! it is part of. A short body is read ahead, so that the origin is free again, while the account
 //! of all clients ([`crate::room`]) has plenty of room. A client that stands still and keeps the
 //! origin's connection is one of few of its address.
 
@@ -28,7 +28,7 @@ use crate::{
     wire::Wire,
 };
 
-/// Memory of the piece that is sent, and of the one that hyper has read meanwhile.
+/// Memory of the piece that is sent, and of what was read with it.
 const PIECES: usize = 2 * LONGEST_PIECE;
 /// Bodies up to this many bytes are read ahead.
 const AHEAD: usize = 1 << 20;
@@ -133,7 +133,12 @@ impl<'a> Passed<'a> {
         } else {
             None
         };
-        piece.await
+        tokio::select! {
+            biased;
+            sent = &mut piece => sent,
+            // A client may not read before it has sent all of its request.
+            () = self.body.upload() => Ok(()),
+        }
     }
 
     /// Reads while there is plenty of room. Ends when the client stands still.
@@ -151,7 +156,10 @@ impl<'a> Passed<'a> {
                 self.queue.push_back(Bytes::copy_from_slice(&data));
             }
         }
-        stalled.await;
+        tokio::select! {
+            () = stalled => {}
+            () = self.body.upload() => {}
+        }
     }
 
     fn may_read(&mut self) -> bool {

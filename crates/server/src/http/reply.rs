@@ -12,7 +12,7 @@ use crate::{
         passing::{Passed, Passing},
     },
     net::{out::Out, socket::Ended},
-    origin::Body,
+    origin::{Body, Tunnel},
     page::{
         coding::Coder,
         flight::{Follower, Piece},
@@ -26,7 +26,6 @@ use crate::{
     },
 };
 use http::HeaderMap;
-use hyper::upgrade::OnUpgrade;
 use larder_proto::{
     page::Encoding,
     rules::{CacheStatus, Forward, Precondition, current_age, evaluate, strip},
@@ -39,7 +38,7 @@ pub(crate) enum Done {
         keep: bool,
     },
     /// The head of a 101 is out: what follows is another protocol.
-    Tunnel(OnUpgrade, Delivered),
+    Tunnel(Tunnel, Delivered),
 }
 
 /// Sends a response that is not whole in the store (yet), or never will be.
@@ -66,9 +65,9 @@ pub(crate) async fn send(
         }
         _ if !framing.bodied() => Ok((0, None)),
         Source::Follow(follower) => {
-            follow(wire, out, exchange, follower, Pieces::plain(framing)).await
+            pin!(follow(wire, out, exchange, follower, Pieces::plain(framing))).await
         }
-        Source::Alone(body) => pour(wire, out, exchange, *body, Pieces::plain(framing)).await,
+        Source::Alone(body) => pin!(pour(wire, out, exchange, *body, Pieces::plain(framing))).await,
         // Its parts are put in by `esi`.
         Source::Template(_) => Err(Cut::Origin),
     };

@@ -5,7 +5,6 @@ use std::{pin::pin, rc::Rc};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 
-use crate::origin;
 use crate::{
     http::{
         body::{Buffer, Received},
@@ -14,6 +13,7 @@ use crate::{
         log::finish,
     },
     net::{out::Out, socket::Ended},
+    origin::Tunnel,
     wire::stream::{BodyPiece, Stream},
 };
 
@@ -30,11 +30,10 @@ pub(crate) async fn run(
     exchange: &Exchange<'_, '_>,
     received: &mut Received<'_>,
     out: &mut Out,
-    upgraded: hyper::upgrade::OnUpgrade,
+    mut tunnel: Tunnel,
     mut delivered: Delivered,
 ) -> Result<bool, Ended> {
     delivered.keep = false;
-    let Ok(mut tunnel) = origin::tunnel(upgraded).await else { return Err(Ended::Closed) };
     let down = match received {
         Received::H1(Buffer { socket, buf, at }) => {
             socket.watch.busy();

@@ -8,6 +8,7 @@
 use std::{
     cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     rc::{Rc, Weak},
 };
 
@@ -124,7 +125,8 @@ impl<C: Connection> Slot<C> {
                 self.join(conn, Joined::Received);
             }
             next @ (Next::Answer | Next::Task(_)) => {
-                spawn_local(self.proceed(conn, next));
+                // In a box: the runtime moves a task several times.
+                spawn_local(Box::pin(self.proceed(conn, next)));
                 return true;
             }
             Next::Close => {}
@@ -144,13 +146,12 @@ impl<C: Connection> Slot<C> {
     async fn proceed(self: Rc<Self>, mut conn: Box<C>, mut next: Next<C::Todo>) {
         loop {
             next = match settled(&mut *conn, next) {
-                Next::Task(todo) => match conn.proceed(todo).await {
-                    Some((back, next)) => {
-                        conn = back;
-                        next
-                    }
-                    None => return,
-                },
+                Next::Task(todo) => {
+                    let done = pin!(conn.proceed(todo)).await;
+                    let Some((back, next)) = done else { return };
+                    conn = back;
+                    next
+                }
                 Next::Answer => {
                     yield_now().await;
                     conn.answer(self.reactor.clock.micros()).1

@@ -1,17 +1,11 @@
 //! The content of a response.
 
-use std::{future::poll_fn, mem, pin::Pin, rc::Rc};
+use std::{future::pending, mem};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use hyper::body::{Body as _, Frame, Incoming};
-use larder_proto::http::chunked::may_be_trailer;
-use tokio::time::Instant;
 
-use super::{
-    OriginError, connect::Connection, fastcgi::Output, files::Content, group::Ticket,
-    patience::patiently, pool::Lease, upload::Progress,
-};
+use super::{OriginError, fastcgi::Output, files::Content, group::Ticket, reading::Reading};
 
 /// Content that is read for nothing, so that a connection can be kept.
 const DISCARDED_BYTES: usize = 64 << 10;
@@ -54,14 +48,6 @@ enum State {
     Broken,
 }
 
-#[derive(Debug)]
-struct Reading {
-    incoming: Incoming,
-    lease: Lease<Connection>,
-    progress: Rc<Progress>,
-    total: Option<Instant>,
-}
-
 impl Body {
     pub(crate) fn empty() -> Body {
         Body {
@@ -73,21 +59,10 @@ impl Body {
         }
     }
 
-    pub(super) fn new(
-        incoming: Incoming,
-        framing: Framing,
-        lease: Lease<Connection>,
-        progress: Rc<Progress>,
-        total: Option<Instant>,
-    ) -> Body {
-        let reading = Box::new(Reading { incoming, lease, progress, total });
-        let mut body = Body {
-            state: State::Reading(reading),
-            framing,
-            trailers: None,
-            ticket: None,
-            begin: None,
-        };
+    /// The content of an HTTP origin's answer.
+    pub(super) fn new(reading: Reading, framing: Framing) -> Body {
+        let state = State::Reading(Box::new(reading));
+        let mut body = Body { state, framing, trailers: None, ticket: None, begin: None };
         body.settle();
         body
     }
@@ -140,34 +115,29 @@ impl Body {
         if let Some(begin) = self.begin.take() {
             return Ok(Some(begin));
         }
-        loop {
-            let reading = match &mut self.state {
-                State::Reading(reading) => reading,
-                State::Application(output) => {
-                    let piece = output.chunk().await;
-                    return self.taken(piece);
-                }
-                State::File(content) => {
-                    let piece = content.chunk().await;
-                    return self.taken(piece);
-                }
-                State::Ready(content) => {
-                    let content = mem::take(content);
-                    self.complete();
-                    return Ok(Some(content));
-                }
-                State::Complete => return Ok(None),
-                State::Broken => return Err(OriginError::Truncated),
-            };
-            match reading.frame().await {
-                Ok(Some(frame)) => {
-                    if let Some(data) = self.take(frame) {
-                        return Ok(Some(data));
-                    }
-                }
-                Ok(None) => self.complete(),
-                Err(error) => return Err(self.fail(error)),
-            }
+        let piece = match &mut self.state {
+            State::Reading(reading) => reading.chunk().await,
+            State::Application(output) => output.chunk().await,
+            State::File(content) => content.chunk().await,
+            State::Ready(content) => Ok(Some(mem::take(content))),
+            State::Complete => return Ok(None),
+            State::Broken => return Err(OriginError::Truncated),
+        };
+        match &piece {
+            Ok(None) => self.complete(),
+            Ok(Some(_)) => self.settle(),
+            Err(_) => {}
+        }
+        piece.map_err(|error| self.fail(error))
+    }
+
+    /// Goes on with the request, of which the origin may not have all yet, while nobody takes the
+    /// content. Never ends.
+    pub(crate) async fn upload(&mut self) {
+        match &mut self.state {
+            State::Reading(reading) => reading.upload().await,
+            State::Application(output) => output.upload().await,
+            State::File(_) | State::Ready(_) | State::Complete | State::Broken => pending().await,
         }
     }
 
@@ -192,18 +162,6 @@ impl Body {
         self.framing == Framing::Close
     }
 
-    fn taken(
-        &mut self,
-        piece: Result<Option<Bytes>, OriginError>,
-    ) -> Result<Option<Bytes>, OriginError> {
-        match piece {
-            Ok(None) => self.complete(),
-            Err(error) => return Err(self.fail(error)),
-            Ok(Some(_)) => {}
-        }
-        piece
-    }
-
     /// Reads the rest of a short content that nobody wants, in a task of its own, so that the
     /// connection may be kept; of a longer one it is closed.
     pub(super) fn discard(mut self) {
@@ -226,30 +184,22 @@ impl Body {
         matches!(self.state, State::Reading(_) | State::Application(_))
     }
 
-    fn take(&mut self, frame: Frame<Bytes>) -> Option<Bytes> {
-        match frame.into_data() {
-            Ok(data) => {
-                self.settle();
-                (!data.is_empty()).then_some(data)
-            }
-            Err(other) => {
-                self.trailers = other.into_trailers().ok().map(permitted);
-                None
-            }
-        }
-    }
-
     /// Gives the connection back with the last byte, not only when the caller asks for what follows
     /// it.
     fn settle(&mut self) {
-        if matches!(&self.state, State::Reading(reading) if reading.incoming.is_end_stream()) {
+        let over = match &self.state {
+            State::Reading(reading) => reading.is_over(),
+            State::Ready(content) => content.is_empty(),
+            _ => false,
+        };
+        if over {
             self.complete();
         }
     }
 
     fn complete(&mut self) {
         match mem::replace(&mut self.state, State::Complete) {
-            State::Reading(mut reading) => reading.lease.finish(),
+            State::Reading(reading) => self.trailers = reading.finish(),
             State::Application(output) => output.finish(),
             State::File(_) | State::Ready(_) | State::Complete | State::Broken => {}
         }
@@ -265,35 +215,10 @@ impl Body {
             ticket.failed();
         }
         match mem::replace(&mut self.state, State::Broken) {
-            State::Reading(reading) => reading.lease.pool().counters.count_failure(&error),
+            State::Reading(reading) => reading.counters().count_failure(&error),
             State::Application(output) => output.counters().count_failure(&error),
             State::File(_) | State::Ready(_) | State::Complete | State::Broken => {}
         }
         error
     }
-}
-
-impl Reading {
-    async fn frame(&mut self) -> Result<Option<Frame<Bytes>>, OriginError> {
-        let between_bytes = self.lease.pool().settings.between_bytes_timeout;
-        let incoming = &mut self.incoming;
-        let next = poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx));
-        match patiently(next, &self.progress, between_bytes, self.total).await {
-            Ok(None) => Ok(None),
-            Ok(Some(Ok(frame))) => Ok(Some(frame)),
-            Ok(Some(Err(_))) if self.progress.aborted() => Err(OriginError::BodyAborted),
-            Ok(Some(Err(_))) => Err(OriginError::Truncated),
-            Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
-        }
-    }
-}
-
-/// The trailers without fields that have no place there (RFC 9110 section 6.5.1): a cookie would
-/// reach all who wait for the page, a length contradicts the body's.
-fn permitted(trailers: HeaderMap) -> HeaderMap {
-    let mut kept = HeaderMap::new();
-    for (name, value) in trailers.iter().filter(|(name, _)| may_be_trailer(name.as_str())) {
-        kept.append(name, value.clone());
-    }
-    kept
 }

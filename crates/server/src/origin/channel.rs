@@ -4,11 +4,14 @@ use std::{
     io::{self, IoSlice},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
+    pin::{Pin, pin},
     task::{Context, Poll},
 };
 
-use bytes::BufMut;
+use bytes::{BufMut, BytesMut};
+use rustix::net::{RecvFlags, recv};
 use tokio::{
+    io::{AsyncRead, AsyncReadExt, ReadBuf},
     net::{TcpStream, UnixStream},
     time::Instant,
 };
@@ -67,8 +70,32 @@ impl Channel {
         either!(self, socket => socket.try_read(buf))
     }
 
-    pub(super) fn try_read_buf(&self, buf: &mut impl BufMut) -> io::Result<usize> {
-        either!(self, socket => socket.try_read_buf(buf))
+    /// Appends up to `room` bytes to `buf`; 0 is the end of the connection. A read that gets less
+    /// than there is room for says that there is no more: the next one waits, instead of asking the
+    /// system in vain.
+    pub(super) fn poll_read_buf(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut BytesMut,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        buf.reserve(room);
+        let mut buf = buf.limit(room);
+        either!(self, socket => pin!(socket.read_buf(&mut buf)).poll(cx))
+    }
+
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self, socket => Pin::new(socket).poll_read(cx, buf))
+    }
+
+    /// Bytes that wait to be read, 1 at most; 0 is the end of the connection.
+    pub(super) fn peek(&self) -> io::Result<usize> {
+        let mut byte = [0_u8; 1];
+        Ok(recv(self, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?.1)
     }
 
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {

@@ -1,154 +1,25 @@
 //! Opening connections: names, addresses, sockets.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr};
 
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpStream, lookup_host},
-    task::JoinHandle,
     time::{Duration, Instant, timeout_at},
 };
 
 use super::{
-    OriginCounters, OriginError,
+    OriginError,
     channel::Channel,
-    counters::Held,
-    pool::Pooled,
-    stream::{OriginStream, Socket},
     tls::{Needs, Session, Tls},
-    upload::Upload,
 };
 use crate::{clock::instant, settings::OriginSettings};
 
-/// Size of hyper's read buffer: no piece of a body is longer, and each is part of such a buffer.
+/// The most that is read at a time: no piece of a body is longer, and each is part of a buffer of
+/// that size.
 pub(crate) const LONGEST_PIECE: usize = 64 * 1024;
 
-/// Response heads longer than this are refused: what an origin sends in real life is below 16 KiB,
-/// and the head is kept with every stored page. hyper's read
-/// buffer is as large, so at most this much lies unread per connection.
-const HEAD_BYTES: usize = LONGEST_PIECE;
-
-/// Response heads with more fields than this are refused.
-const HEAD_FIELDS: usize = 256;
-
-/// hyper's error for bytes behind an answer.
-const UNASKED: &str = "received unexpected message from connection";
-
-/// An open connection that speaks HTTP/1.
-#[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) sender: http1::SendRequest<Upload>,
-    pub(super) socket: Arc<Socket>,
-    pub(super) peer: SocketAddr,
-    /// hyper's connection task; dropping the connection ends it and closes the socket. None once it
-    /// is a tunnel.
-    task: Option<JoinHandle<()>>,
-    /// Its place among the open ones.
-    _counted: Held,
-}
-
-impl Pooled for Connection {
-    /// Resolves, connects, shakes hands over TLS if it has `tls`, and starts the connection task.
-    async fn open(
-        settings: &OriginSettings,
-        tls: Option<&Tls>,
-        counters: &Arc<OriginCounters>,
-        deadline: Option<Instant>,
-    ) -> Result<Connection, OriginError> {
-        let (socket, peer) = in_time(settings, deadline, async |limit| {
-            let (channel, peer) = Channel::open(settings, limit).await?;
-            if let Some(version) = settings.proxy_protocol {
-                send(&channel, version.own()).await?;
-            }
-            let session = match tls {
-                Some(tls) => Some(shake_hands(tls, &channel).await?),
-                None => None,
-            };
-            Ok((Socket::new(channel, session, counters.clone()), peer))
-        })
-        .await?;
-        let counted = Held::new(counters, |counters| &counters.open);
-        Connection::start(socket, peer, counted).await
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.socket.is_quiet()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.sender.is_closed()
-    }
-
-    fn answered(&self, over: bool) {
-        self.socket.answered(over);
-    }
-
-    fn is_ready(&self) -> bool {
-        self.sender.is_ready()
-    }
-
-    async fn ready(&mut self) -> bool {
-        self.sender.ready().await.is_ok()
-    }
-}
-
-impl Connection {
-    async fn start(
-        socket: Arc<Socket>,
-        peer: SocketAddr,
-        counted: Held,
-    ) -> Result<Connection, OriginError> {
-        let io = TokioIo::new(OriginStream::new(socket.clone()));
-        let (sender, connection) = client()
-            .handshake::<_, Upload>(io)
-            .await
-            .map_err(|error| OriginError::Connect(io::Error::other(error)))?;
-        let driven = socket.clone();
-        let task = tokio::task::spawn_local(async move {
-            // Errors reach whoever waits for the answer. Of an idle connection one thing is to be
-            // said: that more came than the answer, and lay in hyper's buffer (hyper has no other
-            // word for it than this).
-            if let Err(error) = connection.with_upgrades().await
-                && error.to_string() == UNASKED
-            {
-                driven.spoke();
-            }
-        });
-        Ok(Connection { sender, socket, peer, task: Some(task), _counted: counted })
-    }
-
-    /// The connection became a tunnel: its task lives on, and hands the socket over to it. The
-    /// socket stays open until the tunnel is dropped.
-    pub(super) fn detach(mut self) {
-        self.task = None;
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
-    }
-}
-
-/// hyper's HTTP/1 client with our limits. Tolerant where RFC 9112 lets a proxy repair what it got
-/// (obs-fold, section 5.2; space before the colon, section 5.1), strict elsewhere.
-fn client() -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .max_buf_size(HEAD_BYTES)
-        .max_header_size(HEAD_BYTES)
-        .max_headers(HEAD_FIELDS)
-        .allow_obsolete_multiline_headers_in_responses(true)
-        .allow_spaces_after_header_name_in_responses(true)
-        .ignore_invalid_headers_in_responses(false);
-    builder
-}
-
 /// Writes all of it.
-async fn send(channel: &Channel, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) async fn send(channel: &Channel, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         channel.writable().await?;
         match channel.try_write(bytes) {
@@ -159,7 +30,7 @@ async fn send(channel: &Channel, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-async fn shake_hands(tls: &Tls, channel: &Channel) -> io::Result<Session> {
+pub(super) async fn shake_hands(tls: &Tls, channel: &Channel) -> io::Result<Session> {
     let session = tls.session()?;
     loop {
         match session.shake_hands(channel)? {

@@ -53,6 +53,11 @@ pub enum OriginError {
 }
 
 impl OriginError {
+    /// The origin spoke before it was asked.
+    pub(super) fn before_request() -> OriginError {
+        OriginError::Malformed("bytes before the request".to_owned())
+    }
+
     /// How many reasons there are; [`OriginError::index`] is below it.
     pub const REASONS: usize = 13;
 

@@ -7,10 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use hyper::upgrade::OnUpgrade;
 use tokio::sync::mpsc;
 
-use super::{Body, Others};
+use super::{Body, Others, Tunnel};
 
 /// One request to an origin.
 #[derive(Debug)]
@@ -65,8 +64,9 @@ pub enum RequestBody {
         /// Sent as Content-Length; None is sent chunked. A stream that ends short of it, or goes on
         /// beyond it, aborts the request.
         length: Option<u64>,
-        /// A bounded channel: the origin's pace is the client's pace. The end of the channel is the
-        /// end of the body, so a sender that gives up must say [`BodyFrame::Failed`] first.
+        /// A bounded channel: the origin's pace is the client's pace. A channel that ends
+        /// before the body is whole (all of `length`, or [`BodyFrame::End`] or
+        /// [`BodyFrame::Trailers`]) aborts the request.
         frames: mpsc::Receiver<BodyFrame>,
     },
 }
@@ -85,6 +85,8 @@ pub enum BodyFrame {
     Data(Bytes),
     /// The trailer section; nothing follows. Sent only with chunked framing.
     Trailers(HeaderMap),
+    /// The body is whole. Sent only with chunked framing: a known length says it otherwise.
+    End,
     /// The client went away or sent nonsense: the connection to the origin is closed, so that the
     /// origin cannot take what it got for the whole.
     Failed,
@@ -105,23 +107,10 @@ pub struct Response {
     pub body: Body,
     /// The origin speaks HTTP/1.0.
     pub http10: bool,
-    /// With status 101: the connection in the new protocol; see [`super::tunnel`].
-    pub upgraded: Option<OnUpgrade>,
+    /// With status 101: the connection in the new protocol.
+    pub upgraded: Option<Tunnel>,
     /// The address that answered; None: nobody was asked.
     pub peer: Option<SocketAddr>,
     /// The connection had served another request before.
     pub reused: bool,
 }
-
-/// An interim response (RFC 9110 section 15.2): 100, 102, 103 or an unknown 1xx, never 101.
-#[derive(Debug)]
-pub struct InterimHead {
-    /// 100 or 102 to 199.
-    pub status: u16,
-    /// Its fields as received.
-    pub headers: HeaderMap,
-}
-
-/// Where interim responses go. Bounded: what the receiver does not take in time is dropped (and
-/// counted), as a client may do without any of them. Give it room for a handful.
-pub type Interim = mpsc::Sender<InterimHead>;

@@ -1,7 +1,7 @@
 //! Talking to origins: over HTTP/1.1, and to applications over FastCGI ([`fastcgi`]). Files of this
 //! machine are an origin too ([`files`]).
 //!
-//! hyper speaks HTTP; this room adds what a cache needs around it: a pool with limits, timeouts for
+//! Beside the protocols there is what a cache needs around them: a pool with limits, timeouts for
 //! every wait, a retry where it is safe, and an answer to the question whether a response is
 //! *complete*, because only a complete one may be stored. A fetch is given a head and a [`Body`]
 //! whatever the origin is.
@@ -9,11 +9,12 @@
 //! An [`Origin`] is one server; the origin of a site is a [`Group`] of one or several.
 //!
 //! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
-//! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
-//! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
-//! the request's body on its way, [`stream`] the socket beneath hyper ([`remaining`]: what is to
-//! come), [`tls`] what secures it, [`patience`] the waiting; [`accel`] sends the files that answers
-//! name.
+//! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the [`head`])
+//! -> [`Body`] ([`reading`]), which holds the connection until the last byte and then gives it
+//! back. All of it runs in the task that waits for the answer: a connection has no task
+//! ([`connection`]). [`upload`] is the request's body on its way, [`interim`] that of interim
+//! responses, [`stream`] the socket of a connection, [`tls`] what secures it, [`patience`] the
+//! waiting; [`accel`] sends the files that answers name.
 //!
 //! Absent: no following of redirects, no decoding of content, no caching of name lookups (the
 //! system does that; with `resolve`, [`group`] keeps addresses), no thread: an `Origin` lives on
@@ -23,12 +24,15 @@ mod accel;
 mod body;
 mod channel;
 mod connect;
+mod connection;
 mod counters;
 mod error;
 mod exchange;
 mod fastcgi;
 mod files;
 mod group;
+mod head;
+mod interim;
 mod local;
 mod message;
 mod others;
@@ -36,7 +40,7 @@ mod outgoing;
 mod patience;
 mod pool;
 mod queue;
-mod remaining;
+mod reading;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -44,7 +48,7 @@ mod tls;
 mod tree;
 mod upload;
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, pin::pin, rc::Rc, sync::Arc};
 
 use tokio::time::{Duration, Instant};
 
@@ -54,20 +58,22 @@ pub use counters::OriginCounters;
 pub use error::OriginError;
 pub(crate) use files::{KeptContent, KeptFiles, KeptForm, Seen, Watcher};
 pub use group::{Group, Groups};
-pub use message::{Asker, BodyFrame, Interim, InterimHead, Request, RequestBody, Response};
+pub use interim::{Interim, InterimHead, InterimHeads, interim};
+pub use message::{Asker, BodyFrame, Request, RequestBody, Response};
 pub use others::Others;
-pub use stream::{OriginStream, Tunnel, tunnel};
+pub use stream::{OriginStream, Tunnel};
 
 use self::{
     accel::Accel,
-    connect::{Connection, after},
+    connect::after,
+    connection::{Connection, Sending},
     counters::count,
-    exchange::{Failure, exchange, respond},
+    exchange::{Failure, Interims, exchange, respond},
     fastcgi::FastCgi,
     files::Files,
     outgoing::Outgoing,
     pool::Pool,
-    upload::Progress,
+    upload::{Progress, Upload},
 };
 use crate::{
     clock::instant,
@@ -157,8 +163,8 @@ impl Origin {
         let _asking = self.settings.app.as_ref().map(AppUse::begin);
         let accel = self.accel.as_ref().map(|accel| (accel, Accel::wanted(&req)));
         let sent = match &self.kind {
-            Kind::Http(pool) => pool.send(req, interim, total).await,
-            Kind::FastCgi(application) => Box::pin(application.send(req, total)).await,
+            Kind::Http(pool) => pin!(pool.send(req, interim, total)).await,
+            Kind::FastCgi(application) => pin!(application.send(req, total)).await,
             Kind::Files(files) => files.send(&req).map_err(SendError::from),
         };
         let sent = match (sent, accel) {
@@ -222,48 +228,45 @@ impl Pool<Connection> {
         interim: Option<Interim>,
         total: Option<Instant>,
     ) -> Result<Response, SendError> {
-        let counters = &self.counters;
-        let interim = interim.map(|interim| (interim, counters.clone()));
         let asker = req.asker.clone();
-        let (outgoing, body) = Outgoing::new(req, interim, &self.settings)?;
-        let asked = outgoing.asked.clone();
-        let repeatable = asked.method.is_safe() && body.is_empty();
+        let (outgoing, body) = Outgoing::new(req, &self.settings)?;
+        let repeatable = outgoing.asked.method.is_safe() && body.is_empty();
         let mut lease = match self.lease(&asker, total).await {
             Ok(lease) => lease,
             Err(error) => return Err(SendError::unsent(error, body)),
         };
         if lease.reused {
-            count(&counters.reused);
+            count(&self.counters.reused);
         }
         // A process that Larder runs may end at any time, and another one is there.
         let mortal = lease.reused || self.settings.app.is_some();
-        let spare = (mortal && repeatable).then(|| outgoing.clone());
-        let progress = Progress::new();
-        let request = outgoing.build(body, progress.clone());
-        let response = match exchange(&mut lease, request, &progress, total).await {
-            Ok(response) => response,
+        let (progress, mut interims) = (Progress::new(), Interims::new(interim));
+        let upload = Upload::new(body, progress.clone());
+        let request = Sending::new(outgoing.head(), &outgoing.headers, upload);
+        let sent = pin!(exchange(&mut lease, request, &mut interims, &progress, total)).await;
+        let head = match sent {
+            Ok(head) => head,
             Err(failure) => {
-                let again = match (failure, spare) {
-                    (Failure { unsent: Some(request), .. }, _) if mortal => request,
-                    (Failure { connection_was_dead: true, .. }, Some(spare)) => {
-                        spare.build(RequestBody::Empty, progress.clone())
-                    }
-                    (failure, _) => return Err(failure.into()),
-                };
-                count(&counters.retried);
-                if let Err(error) = lease.renew(total).await {
-                    return Err(SendError::unsent(error, again.into_body().into_request_body()));
+                let request = lease.connection().map(Connection::take_back).unwrap_or_default();
+                let Failure { error, unsent, connection_was_dead } = failure;
+                if !(mortal && (unsent || (connection_was_dead && repeatable))) {
+                    return Err(SendError { error, body: unsent.then(|| request.into_body()) });
                 }
-                Box::pin(exchange(&mut lease, again, &progress, total)).await?
+                count(&self.counters.retried);
+                if let Err(error) = lease.renew(total).await {
+                    return Err(SendError::unsent(error, request.into_body()));
+                }
+                let again = exchange(&mut lease, request, &mut interims, &progress, total);
+                match Box::pin(again).await {
+                    Ok(head) => head,
+                    Err(Failure { error, unsent, .. }) => {
+                        let request = lease.connection().map(Connection::take_back);
+                        let body = request.filter(|_| unsent).map(Sending::into_body);
+                        return Err(SendError { error, body });
+                    }
+                }
             }
         };
-        Ok(respond(&asked, lease, response, progress, total)?)
-    }
-}
-
-impl From<Failure> for SendError {
-    fn from(failure: Failure) -> Self {
-        let body = failure.unsent.map(|request| request.into_body().into_request_body());
-        SendError { error: failure.error, body }
+        Ok(respond(&outgoing.asked, lease, head, &interims, progress, total)?)
     }
 }

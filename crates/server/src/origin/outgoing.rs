@@ -1,13 +1,6 @@
 //! A request as it is written to the origin: target, Host, framing.
 
-use std::{
-    borrow::Cow,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{
@@ -15,39 +8,29 @@ use http::{
     uri::{PathAndQuery, Scheme},
 };
 
-use super::{
-    Interim, InterimHead, OriginCounters, OriginError, Request, RequestBody,
-    counters::count,
-    upload::{Progress, Upload},
-};
+use super::{OriginError, Request, RequestBody};
 use crate::settings::{OriginSettings, TargetForm};
 
 /// The facts of a request that the meaning of its response depends on.
-#[derive(Clone)]
 pub(super) struct Asked {
     pub(super) method: Method,
     /// The protocol that it offers to switch to.
     pub(super) upgrade: Option<HeaderValue>,
     /// It has a condition that a 304 answers.
     pub(super) conditional: bool,
-    /// An interim response announced content, which none has (RFC 9110 section 15.2).
-    pub(super) odd_interim: Arc<AtomicBool>,
 }
 
-/// Everything of a request but its body, so that it can be written twice.
-#[derive(Clone)]
+/// Everything of a request but its body.
 pub(super) struct Outgoing {
     pub(super) asked: Asked,
     uri: Uri,
-    headers: HeaderMap,
-    interim: Option<(Interim, Arc<OriginCounters>)>,
+    pub(super) headers: HeaderMap,
 }
 
 impl Outgoing {
     /// Takes a request apart and makes it fit for the wire.
     pub(super) fn new(
         request: Request,
-        interim: Option<(Interim, Arc<OriginCounters>)>,
         settings: &OriginSettings,
     ) -> Result<(Outgoing, RequestBody), OriginError> {
         let Request { method, target, mut headers, body, upgrade, asker, .. } = request;
@@ -68,29 +51,26 @@ impl Outgoing {
         let conditional = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE]
             .iter()
             .any(|name| headers.contains_key(name));
-        let asked = Asked { method, upgrade, conditional, odd_interim: Arc::default() };
-        Ok((Outgoing { asked, uri, headers, interim }, body))
+        let asked = Asked { method, upgrade, conditional };
+        Ok((Outgoing { asked, uri, headers }, body))
     }
 
-    /// The request for hyper.
-    pub(super) fn build(self, body: RequestBody, progress: Rc<Progress>) -> http::Request<Upload> {
-        let mut request = http::Request::new(Upload::new(body, progress));
-        *request.method_mut() = self.asked.method;
-        *request.uri_mut() = self.uri;
-        *request.headers_mut() = self.headers;
-        let (odd, to) = (self.asked.odd_interim, self.interim);
-        hyper::ext::on_informational(&mut request, move |head| {
-            let headers = head.headers();
-            let announces = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-            odd.fetch_or(announces.iter().any(|name| headers.contains_key(name)), Relaxed);
-            let Some((interim, counters)) = &to else { return };
-            count(&counters.interim);
-            let head = InterimHead { status: head.status().as_u16(), headers: headers.clone() };
-            if interim.try_send(head).is_err() {
-                count(&counters.interim_dropped);
+    /// The head as it is written.
+    pub(super) fn head(&self) -> Vec<u8> {
+        let mut head = Vec::with_capacity(1024);
+        let whole = self.uri.scheme().map(|_| self.uri.to_string());
+        let path = self.uri.path_and_query().map(PathAndQuery::as_str);
+        let target = whole.as_deref().or(path).unwrap_or("/");
+        for part in [self.asked.method.as_str(), " ", target, " HTTP/1.1\r\n"] {
+            head.extend_from_slice(part.as_bytes());
+        }
+        for (name, value) in &self.headers {
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                head.extend_from_slice(part);
             }
-        });
-        request
+        }
+        head.extend_from_slice(b"\r\n");
+        head
     }
 }
 
@@ -154,7 +134,7 @@ fn authority(host: &str, port: u16) -> String {
     }
 }
 
-/// Framing is ours to say (RFC 9112 section 6). hyper would not chunk the body of a GET by itself.
+/// Framing is ours to say (RFC 9112 section 6).
 fn set_framing(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
     headers.remove(header::CONTENT_LENGTH);
     headers.remove(header::TRANSFER_ENCODING);
@@ -190,7 +170,7 @@ mod tests {
             upgrade: false,
             asker: crate::origin::Asker::default(),
         };
-        Outgoing::new(request, None, settings).map(|(outgoing, _)| outgoing)
+        Outgoing::new(request, settings).map(|(outgoing, _)| outgoing)
     }
 
     fn sent_target(target: &str) -> Option<String> {

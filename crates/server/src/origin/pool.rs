@@ -52,7 +52,7 @@ pub(super) trait Pooled: Sized + 'static {
     fn is_closed(&self) -> bool;
 
     /// The answer is complete; `over`: nothing of it can follow.
-    fn answered(&self, over: bool);
+    fn answered(&mut self, over: bool);
 
     /// Whether the last request is written.
     fn is_ready(&self) -> bool;

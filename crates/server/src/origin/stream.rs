@@ -1,57 +1,38 @@
-//! The connection to an origin, as hyper reads and writes it.
+//! The socket of a connection to an HTTP origin, and whose turn it is on it.
 //!
-//! The socket is shared (`Arc`) by the connection task, which reads and writes, and the pool, which
-//! has to know three things about it that hyper does not tell:
-//!
-//! - whether any byte of an answer has come, which decides whether a request may be sent again;
-//! - whether an idle connection is dead *now*: the task may not have been polled since the origin
-//!   closed it;
-//! - whose turn it is ([`Turn`]): what an origin says before it is asked is no answer. It is looked
-//!   for when a connection is taken from the pool, and once more right before the first byte of a
-//!   request is written. Bytes that are on their way at that moment cannot be told from an answer;
-//!   so a connection on which more may come is not pooled.
-//!
-//! Writing to an origin that has answered early and closed (a 413 in the middle of an upload)
-//! fails, and hyper would then drop the answer that lies in our receive buffer. So a failed write
-//! is swallowed here: reading goes on, and brings the answer or the error (RFC 9112 section 9.5
-//! wants a client to look for that answer).
+//! Bytes that an origin sends before it is asked are no answer. They are looked for when a
+//! connection is taken from the pool, and once more right before the first byte of a request is
+//! written, unless that is the same moment. Bytes that are on their way at that moment cannot be
+//! told from an answer; so a connection on which more may come is not pooled ([`Turn`]).
 
 use std::{
+    cell::Cell,
     io::{self, IoSlice},
     net::Shutdown,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use bytes::Bytes;
-use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
+use bytes::{Bytes, BytesMut};
 use larder_proto::http::Turn;
-use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use super::{
-    OriginCounters, OriginError, channel::Channel, counters::count, remaining::Remaining,
-    tls::Session,
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::coop::poll_proceed,
 };
+
+use super::{OriginCounters, channel::Channel, counters::count, tls::Session};
 
 /// A socket and what is known about it.
 #[derive(Debug)]
 pub(super) struct Socket {
     channel: Channel,
-    /// None: bytes pass as they are.
-    tls: Option<Session>,
-    received: AtomicU64,
-    write_failed: AtomicBool,
-    /// A [`Turn`]. One thread reads and writes it; it is atomic because hyper wants connections
-    /// that can be sent.
-    turn: AtomicU8,
-    remaining: Remaining,
+    /// None: bytes pass as they are. In a box: it is a kilobyte, which most connections have not.
+    tls: Option<Box<Session>>,
+    turn: Cell<Turn>,
+    /// It was looked whether the origin has spoken, and nothing was waited for since.
+    looked: Cell<bool>,
     counters: Arc<OriginCounters>,
 }
 
@@ -67,46 +48,36 @@ enum Look {
 impl Socket {
     pub(super) fn new(
         channel: Channel,
-        tls: Option<Session>,
+        tls: Option<Box<Session>>,
         counters: Arc<OriginCounters>,
-    ) -> Arc<Socket> {
-        Arc::new(Socket {
-            channel,
-            tls,
-            received: AtomicU64::new(0),
-            write_failed: AtomicBool::new(false),
-            turn: AtomicU8::new(Turn::Idle as u8),
-            remaining: Remaining::default(),
-            counters,
-        })
+    ) -> Socket {
+        Socket { channel, tls, turn: Cell::default(), looked: Cell::default(), counters }
     }
 
-    /// The side that may send.
-    pub(super) fn turn(&self) -> Turn {
-        Turn::ALL.get(usize::from(self.turn.load(Relaxed))).copied().unwrap_or(Turn::Spoilt)
+    fn turn(&self) -> Turn {
+        self.turn.get()
+    }
+
+    /// The origin spoke out of turn, or may do so.
+    pub(super) fn is_spoilt(&self) -> bool {
+        self.turn() == Turn::Spoilt
     }
 
     /// A request is handed over.
     pub(super) fn ask(&self) {
-        self.turn.store(self.turn().ask() as u8, Relaxed);
-        self.remaining.begin();
+        self.turn.set(self.turn.get().ask());
     }
 
     /// The answer is complete; `over`: nothing of it can follow.
     pub(super) fn answered(&self, over: bool) {
-        self.turn.store(self.turn().end(over) as u8, Relaxed);
+        self.turn.set(self.turn.get().end(over));
     }
 
     /// The origin spoke when it had not been asked. Counted once for each connection.
     pub(super) fn spoke(&self) {
-        if self.turn.swap(Turn::Spoilt as u8, Relaxed) != Turn::Spoilt as u8 {
+        if self.turn.replace(Turn::Spoilt) != Turn::Spoilt {
             count(&self.counters.unasked);
         }
-    }
-
-    /// Bytes received so far.
-    pub(super) fn received(&self) -> u64 {
-        self.received.load(Relaxed)
     }
 
     /// Whether an idle connection may carry a request: still open, and nothing has come that nobody
@@ -116,6 +87,7 @@ impl Socket {
         if look == Look::Spoke {
             self.spoke();
         }
+        self.looked.set(true);
         look == Look::Quiet && self.turn() == Turn::Idle
     }
 
@@ -127,38 +99,32 @@ impl Socket {
                 Err(_) => Look::Dead,
             };
         }
-        let mut byte = [0_u8; 1];
-        match recv(&self.channel, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => Look::Quiet,
-            Ok((_, 1..)) => Look::Spoke,
+        match self.channel.peek() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Look::Quiet,
+            Ok(1..) => Look::Spoke,
             Ok(_) | Err(_) => Look::Dead,
         }
     }
 
-    /// Before bytes of a request are written: an error when the origin spoke before it had any of
-    /// it.
-    fn begin_writing(&self) -> io::Result<()> {
+    /// The turn once bytes of a request are written, which they are to be now: an error when the
+    /// origin spoke before it had any of it.
+    fn begin_writing(&self) -> io::Result<Turn> {
         let turn = self.turn();
         if turn != Turn::Asked {
-            return Ok(());
+            return Ok(turn);
         }
-        match turn.write(self.look() == Look::Spoke) {
+        let spoke = !self.looked.take() && self.look() == Look::Spoke;
+        match turn.write(spoke) {
             Turn::Spoilt => Err(self.out_of_turn()),
-            next => {
-                self.turn.store(next as u8, Relaxed);
-                Ok(())
-            }
+            next => Ok(next),
         }
     }
 
     /// After bytes were read: an error when nobody had asked for them.
-    fn heard(&self, bytes: usize) -> io::Result<()> {
+    fn heard(&self, bytes: usize) -> io::Result<usize> {
         match self.turn().read(bytes) {
             Turn::Spoilt => Err(self.out_of_turn()),
-            _ => {
-                self.received.fetch_add(bytes as u64, Relaxed);
-                Ok(())
-            }
+            _ => Ok(bytes),
         }
     }
 
@@ -167,62 +133,83 @@ impl Socket {
         io::Error::new(io::ErrorKind::InvalidData, "the origin spoke before it was asked")
     }
 
-    fn try_read(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
-        let Some(tls) = &self.tls else { return self.channel.try_read_buf(buf) };
-        let read = tls.read(&self.channel, buf.initialize_unfilled())?;
-        buf.advance(read);
-        Ok(read)
-    }
-
-    fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        match &self.tls {
-            Some(tls) => tls.write(&self.channel, bufs),
-            None => self.channel.try_write_vectored(bufs),
-        }
-    }
-
-    /// True when the failed write is to be taken for a success.
-    fn swallow(&self, error: &io::Error) -> bool {
-        let gone =
-            matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
-        if gone {
-            self.write_failed.store(true, Relaxed);
-        }
-        gone
-    }
-}
-
-/// A connection to an origin: bytes in both directions. Dropping it closes it.
-#[derive(Debug)]
-pub struct OriginStream {
-    socket: Arc<Socket>,
-}
-
-impl OriginStream {
-    pub(super) fn new(socket: Arc<Socket>) -> OriginStream {
-        OriginStream { socket }
-    }
-
-    fn poll_write_with(
-        &self,
+    /// Appends up to `room` bytes to `buf`; 0 is the end of the connection.
+    pub(super) fn poll_read(
+        &mut self,
         cx: &mut Context<'_>,
-        offered: usize,
-        write: impl Fn(&Socket) -> io::Result<usize>,
+        buf: &mut BytesMut,
+        room: usize,
     ) -> Poll<io::Result<usize>> {
-        let socket = &*self.socket;
-        socket.begin_writing()?;
-        if socket.write_failed.load(Relaxed) {
-            return Poll::Ready(Ok(offered));
-        }
+        let Some(tls) = &self.tls else {
+            let read = ready!(self.channel.poll_read_buf(cx, buf, room))?;
+            return Poll::Ready(self.heard(read));
+        };
+        // A task that never has to wait leaves others their turn all the same.
+        ready!(poll_proceed(cx)).made_progress();
+        let before = buf.len();
         loop {
-            ready!(socket.channel.poll_write_ready(cx))?;
-            match write(socket) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(offered)),
-                done => return Poll::Ready(done),
+            buf.resize(before + room, 0);
+            let read = tls.read(&self.channel, &mut buf[before..]);
+            buf.truncate(before + read.as_ref().map_or(0, |read| *read));
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.channel.poll_read_ready(cx))?;
+                }
+                read => return Poll::Ready(read.and_then(|read| self.heard(read))),
             }
         }
     }
+
+    /// Writes some of the bytes of a request.
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let Poll::Ready(ready) = self.channel.poll_write_ready(cx) else {
+                self.looked.set(false);
+                return Poll::Pending;
+            };
+            ready?;
+            let next = self.begin_writing()?;
+            let written = match &self.tls {
+                Some(tls) => tls.write(&self.channel, &[IoSlice::new(bytes)]),
+                None => self.channel.try_write(bytes),
+            };
+            match written {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(bytes) => {
+                    // Before a byte has left, nothing can be an answer.
+                    if bytes > 0 {
+                        self.turn.set(next);
+                    }
+                    return Poll::Ready(Ok(bytes));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Sends what TLS has taken and not sent yet.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(tls) = &self.tls else { return Poll::Ready(Ok(())) };
+        loop {
+            match tls.flush(&self.channel) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.channel.poll_write_ready(cx))?;
+                }
+                flushed => return Poll::Ready(flushed),
+            }
+        }
+    }
+
+    /// See [`Channel::acknowledge`].
+    pub(super) fn acknowledge(&self) {
+        self.channel.acknowledge();
+    }
+}
+
+/// A connection after `101 Switching Protocols`: bytes in both directions. Dropping it closes it.
+#[derive(Debug)]
+pub struct OriginStream {
+    socket: Socket,
 }
 
 impl AsyncRead for OriginStream {
@@ -231,19 +218,16 @@ impl AsyncRead for OriginStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let socket = &*self.socket;
-        let filled = buf.filled().len();
+        let socket = &mut self.get_mut().socket;
+        let Some(tls) = &socket.tls else { return socket.channel.poll_read(cx, buf) };
+        ready!(poll_proceed(cx)).made_progress();
         loop {
-            match socket.try_read(buf) {
+            match tls.read(&socket.channel, buf.initialize_unfilled()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready!(socket.channel.poll_read_ready(cx))?;
                 }
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(read) => {
-                    socket.heard(read)?;
-                    if socket.remaining.after(&buf.filled()[filled..]) {
-                        socket.channel.acknowledge();
-                    }
+                read => {
+                    buf.advance(read?);
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -257,34 +241,15 @@ impl AsyncWrite for OriginStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, buf.len(), |socket| socket.try_write(&[IoSlice::new(buf)]))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let offered = bufs.iter().map(|buf| buf.len()).sum();
-        self.poll_write_with(cx, offered, |socket| socket.try_write(bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
+        match ready!(self.socket.poll_write(cx, buf)) {
+            // The last bytes of the other side are still to be read.
+            Err(error) if is_gone(&error) => Poll::Ready(Ok(buf.len())),
+            written => Poll::Ready(written),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let socket = &*self.socket;
-        let Some(tls) = &socket.tls else { return Poll::Ready(Ok(())) };
-        loop {
-            match tls.flush(&socket.channel) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    ready!(socket.channel.poll_write_ready(cx))?;
-                }
-                Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(())),
-                flushed => return Poll::Ready(flushed),
-            }
-        }
+        self.socket.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -298,9 +263,15 @@ impl AsyncWrite for OriginStream {
     }
 }
 
-/// A connection after `101 Switching Protocols`. It does not count against the origin's connection
-/// limit: whoever holds it has to be limited, as clients' connections are. Dropping it closes the
-/// connection.
+/// The other side has closed: a write failed of which nothing more is to be said.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// A connection in another protocol, after an origin's 101. Nothing of HTTP is left: no timeout of
+/// [`crate::settings::OriginSettings`] applies, and it is for its holder to end one that stands
+/// still. It does not count against the origin's connection limit: whoever holds it has to be
+/// limited, as clients' connections are. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Tunnel {
     /// The connection, in the new protocol.
@@ -310,15 +281,9 @@ pub struct Tunnel {
     pub early: Bytes,
 }
 
-/// Turns [`super::Response::upgraded`] into the bare connection.
-///
-/// Once an origin's 101 is passed on, nothing of HTTP is left: no timeout of
-/// [`crate::settings::OriginSettings`] applies, and it is for the caller to end a tunnel that
-/// stands still.
-pub async fn tunnel(upgraded: OnUpgrade) -> Result<Tunnel, OriginError> {
-    let upgraded = upgraded.await.map_err(|_| OriginError::Truncated)?;
-    let parts = upgraded.downcast::<TokioIo<OriginStream>>().map_err(|_| {
-        OriginError::Malformed("an upgraded connection that is not ours".to_owned())
-    })?;
-    Ok(Tunnel { stream: parts.io.into_inner(), early: parts.read_buf })
+impl Tunnel {
+    /// `early`: what was received behind the 101.
+    pub(super) fn new(socket: Socket, early: Bytes) -> Tunnel {
+        Tunnel { stream: OriginStream { socket }, early }
+    }
 }

@@ -2,14 +2,12 @@
 
 use std::{
     cell::Cell,
-    fmt,
-    pin::Pin,
     rc::Rc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
+use http::HeaderMap;
 use tokio::{
     sync::mpsc,
     time::{Duration, Instant},
@@ -71,19 +69,20 @@ impl Progress {
     }
 }
 
-/// The error hyper gets instead of a clean end; the connection is closed at once.
-#[derive(Debug)]
+/// The client's body failed: the request is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Aborted;
 
-impl fmt::Display for Aborted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request body was aborted")
-    }
+/// A part of a body.
+#[derive(Debug)]
+pub(super) enum Part {
+    Data(Bytes),
+    /// The trailer section. Nothing follows.
+    Trailers(HeaderMap),
+    End,
 }
 
-impl std::error::Error for Aborted {}
-
-/// The body as hyper takes it.
+/// A body that is being sent.
 #[derive(Debug)]
 pub(super) struct Upload {
     frames: Option<mpsc::Receiver<BodyFrame>>,
@@ -113,7 +112,7 @@ impl Upload {
         }
     }
 
-    fn data(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    fn data(&mut self, data: Bytes) -> Result<Part, Aborted> {
         if let Some(owed) = &mut self.owed {
             match owed.checked_sub(data.len() as u64) {
                 Some(left) => *owed = left,
@@ -123,15 +122,15 @@ impl Upload {
                 self.taken();
             }
         }
-        Poll::Ready(Some(Ok(Frame::data(data))))
+        Ok(Part::Data(data))
     }
 
-    fn end(&mut self) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    fn end(&mut self) -> Result<Part, Aborted> {
         if self.owed.is_some_and(|owed| owed > 0) {
             return self.abort();
         }
         self.taken();
-        Poll::Ready(None)
+        Ok(Part::End)
     }
 
     /// Nothing is left to be sent.
@@ -140,49 +139,42 @@ impl Upload {
         self.progress.uploads.set(false);
     }
 
-    fn abort(&mut self) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    fn abort(&mut self) -> Result<Part, Aborted> {
         self.frames = None;
         self.progress.aborted.set(true);
-        Poll::Ready(Some(Err(Aborted)))
+        Err(Aborted)
     }
-}
 
-impl Body for Upload {
-    type Data = Bytes;
-    type Error = Aborted;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
-        let this = self.get_mut();
-        let Some(frames) = &mut this.frames else { return Poll::Ready(None) };
+    /// The next part of the body. One that has failed fails again each time.
+    pub(super) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, Aborted>> {
+        if self.progress.aborted() {
+            return Poll::Ready(Err(Aborted));
+        }
+        let Some(frames) = &mut self.frames else { return Poll::Ready(Ok(Part::End)) };
         let Poll::Ready(frame) = frames.poll_recv(cx) else {
-            this.progress.turn.set(Turn::Client);
+            self.progress.turn.set(Turn::Client);
             return Poll::Pending;
         };
-        this.progress.origins_turn();
-        match frame {
-            Some(BodyFrame::Data(data)) => this.data(data),
-            Some(BodyFrame::Trailers(trailers)) if this.owed.is_none() => {
-                this.taken();
-                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+        self.progress.origins_turn();
+        Poll::Ready(match frame {
+            Some(BodyFrame::Data(data)) => self.data(data),
+            Some(BodyFrame::Trailers(trailers)) if self.owed.is_none() => {
+                self.taken();
+                Ok(Part::Trailers(trailers))
             }
-            Some(BodyFrame::Trailers(_)) | None => this.end(),
-            Some(BodyFrame::Failed) => this.abort(),
-        }
+            Some(BodyFrame::Trailers(_) | BodyFrame::End) => self.end(),
+            // The sender may be dropped at any time, as a client leaves or has its answer.
+            Some(BodyFrame::Failed) | None => self.abort(),
+        })
     }
 
-    fn is_end_stream(&self) -> bool {
+    /// Whether nothing is left to be sent.
+    pub(super) fn is_over(&self) -> bool {
         self.frames.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.owed.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
-/// hyper drops the body when it is sent, and also when the origin wants no more of it.
+/// It is dropped when it is sent, and also when the origin wants no more of it.
 impl Drop for Upload {
     fn drop(&mut self) {
         self.progress.uploads.set(false);

@@ -6,7 +6,7 @@ use larder_proto::http::{Elements, Header, Version, range};
 
 /// An origin's fields with their names in the usual spelling, to be viewed as [`Fields`].
 ///
-/// hyper gives names in lower case; clients do not care, people who read them do.
+/// A map has names in lower case; clients do not care, people who read them do.
 pub(crate) struct Spelled {
     names: Vec<String>,
     values: Vec<Vec<u8>>,
@@ -66,14 +66,14 @@ pub(crate) fn title_case(name: &str) -> String {
         "www-authenticate" => return "WWW-Authenticate".to_owned(),
         _ => {}
     }
-    let mut start = true;
-    name.chars()
-        .map(|c| {
-            let out = if start { c.to_ascii_uppercase() } else { c };
-            start = c == '-';
-            out
-        })
-        .collect()
+    let (mut out, mut start) = (name.to_owned(), true);
+    for (at, byte) in name.bytes().enumerate() {
+        if start && byte.is_ascii_lowercase() {
+            out[at..=at].make_ascii_uppercase();
+        }
+        start = byte == b'-';
+    }
+    out
 }
 
 /// A head without its Content-Length: framing is written for each client.

@@ -16,6 +16,7 @@ pub(crate) mod stalls;
 use std::{
     cell::{Cell, OnceCell},
     net::{IpAddr, SocketAddr},
+    pin::pin,
     rc::Rc,
     sync::atomic::Ordering,
 };
@@ -148,7 +149,7 @@ impl Detached {
         let view = head.head(&lines);
         let owned = Some(head.clone());
         let (raw, config, head) = (head.raw(), &config, &view);
-        f(Request { pages, config, peer, head, raw, owned, since, stats, trace, debug }).await
+        pin!(f(Request { pages, config, peer, head, raw, owned, since, stats, trace, debug })).await
     }
 }
 

@@ -4,13 +4,11 @@ use std::{
     cell::Cell,
     io, mem,
     net::SocketAddr,
-    os::fd::{AsFd, BorrowedFd},
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::BytesMut;
-use rustix::net::{RecvFlags, recv};
 use tokio::time::Instant;
 
 use crate::{
@@ -83,7 +81,7 @@ impl Pooled for Connection {
     }
 
     fn is_quiet(&self) -> bool {
-        let spoke = match self.peek() {
+        let spoke = match self.channel.peek() {
             Ok(0) => false,
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.input.is_empty() => {
@@ -104,7 +102,7 @@ impl Pooled for Connection {
             || times.is_some_and(|times| times != self.released)
     }
 
-    fn answered(&self, _over: bool) {
+    fn answered(&mut self, _over: bool) {
         if !self.input.is_empty() && !self.spoilt.replace(true) {
             count(&self.counters.unasked);
         }
@@ -134,29 +132,15 @@ impl Connection {
         self.released = times;
     }
 
-    fn peek(&self) -> io::Result<usize> {
-        let mut byte = [0_u8; 1];
-        let (_, peeked) = recv(self, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
-        Ok(peeked)
-    }
-
     /// Reads into the buffer; 0 is the end of the connection.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        loop {
-            self.input.reserve(READ_BYTES);
-            match self.channel.try_read_buf(&mut self.input) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if mem::take(&mut self.unacknowledged) {
-                        self.channel.acknowledge();
-                    }
-                    ready!(self.channel.poll_read_ready(cx))?;
-                }
-                read => {
-                    self.unacknowledged = true;
-                    return Poll::Ready(read);
-                }
-            }
+        let read = self.channel.poll_read_buf(cx, &mut self.input, READ_BYTES);
+        match &read {
+            Poll::Pending if mem::take(&mut self.unacknowledged) => self.channel.acknowledge(),
+            Poll::Pending => {}
+            Poll::Ready(_) => self.unacknowledged = true,
         }
+        read
     }
 
     /// Writes some of the bytes.
@@ -173,11 +157,5 @@ impl Connection {
     /// Writes as many of the bytes as can be written at once.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.channel.try_write(bytes)
-    }
-}
-
-impl AsFd for Connection {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
     }
 }

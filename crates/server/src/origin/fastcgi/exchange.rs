@@ -2,15 +2,12 @@
 //! answer before it has read the whole request.
 
 use std::{
-    future::poll_fn,
-    io,
-    pin::Pin,
+    future::{pending, poll_fn},
     rc::Rc,
     task::{Context, Poll, ready},
 };
 
 use bytes::{Buf, Bytes};
-use hyper::body::Body as _;
 use larder_proto::fcgi::{self, Decoder, End, Limits, Params, Step};
 use tokio::{
     task::spawn_local,
@@ -22,14 +19,13 @@ use crate::origin::{
     OriginCounters, OriginError,
     patience::patiently,
     pool::{Lease, Pooled},
-    upload::{Progress, Upload},
+    reading::READS,
+    stream::is_gone,
+    upload::{Aborted, Part, Progress, Upload},
 };
 
 /// Limits on the records of an answer.
 const LIMITS: Limits = Limits { stderr: 16 << 10 };
-
-/// Reads in a row that bring no output before others have their turn.
-const READS: usize = 32;
 
 /// Output that is read for nothing, so that a connection can be kept: output behind the head of an
 /// answer that has no content. With more of it the connection is closed.
@@ -76,10 +72,10 @@ impl Exchange {
         log: Log,
     ) -> Exchange {
         let id = lease.connection().map_or(1, Connection::next_id);
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(1536);
         fcgi::begin(id, true, &mut out);
         params.write(id, &mut out);
-        let upload = (!upload.is_end_stream()).then_some(upload);
+        let upload = (!upload.is_over()).then_some(upload);
         if upload.is_none() {
             fcgi::stdin_end(id, &mut out);
         }
@@ -123,6 +119,13 @@ impl Exchange {
             Ok(event) => event,
             Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
         }
+    }
+
+    /// Goes on with the request. Never ends.
+    pub(super) async fn upload(&mut self) {
+        // An error comes again with the next event.
+        let _ = poll_fn(|cx| self.poll_send(cx)).await;
+        pending().await
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
@@ -195,24 +198,16 @@ impl Exchange {
             let Some(upload) = self.upload.as_mut().filter(|_| !self.deaf) else {
                 return Poll::Ready(Ok(()));
             };
-            match ready!(Pin::new(&mut *upload).poll_frame(cx)) {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        fcgi::stdin(self.id, &data, &mut self.out);
-                    }
-                    // Its end goes with the last of it. An application that reads as much as was
-                    // announced would find a late one before its next request (libfcgi closes the
-                    // connection then).
-                    if upload.is_end_stream() {
-                        self.upload = None;
-                        fcgi::stdin_end(self.id, &mut self.out);
-                    }
-                }
-                Some(Err(_)) => return Poll::Ready(Err(OriginError::BodyAborted)),
-                None => {
-                    self.upload = None;
-                    fcgi::stdin_end(self.id, &mut self.out);
-                }
+            match ready!(upload.poll_part(cx)) {
+                Ok(Part::Data(data)) => fcgi::stdin(self.id, &data, &mut self.out),
+                Ok(Part::Trailers(_) | Part::End) => {}
+                Err(Aborted) => return Poll::Ready(Err(OriginError::BodyAborted)),
+            }
+            // Its end goes with the last of it. An application that reads as much as was announced
+            // would find a late one before its next request (libfcgi closes the connection then).
+            if upload.is_over() {
+                self.upload = None;
+                fcgi::stdin_end(self.id, &mut self.out);
             }
         }
     }
@@ -257,11 +252,6 @@ impl Exchange {
             }
         });
     }
-}
-
-/// The application has closed its side.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 impl Drop for Exchange {

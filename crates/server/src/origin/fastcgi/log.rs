@@ -1,31 +1,46 @@
 //! The STDERR of an application on its way to the log: line by line, with the origin and the
 //! request.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderValue, Method, header};
 
-use crate::origin::Request;
+use crate::{origin::Request, settings::OriginSettings};
 
 /// Longest line, in bytes; the rest of a longer one is a line of its own.
 const LINE_BYTES: usize = 2048;
 
-/// Lines of one request.
+/// Lines of one request. Most requests have none: they are named when one comes.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// The origin's name, and the request: method, host, target, and its trace where it has one.
-    about: Rc<str>,
+    origin: Arc<OriginSettings>,
+    method: Method,
+    target: String,
+    host: Option<HeaderValue>,
+    trace: Option<HeaderValue>,
     line: Vec<u8>,
 }
 
 impl Log {
-    pub(super) fn new(origin: &str, request: &Request) -> Log {
-        let field = |name| field(&request.headers, name).unwrap_or_default();
-        let trace = field("traceparent").split('-').nth(1).map(|id| format!(" trace={id}"));
-        let (method, target, host) = (&request.method, &request.target, field("host"));
-        let trace = trace.unwrap_or_default();
-        let about = format!("larder: {origin}: {method} {host}{target}{trace}").into();
-        Log { about, line: Vec::new() }
+    pub(super) fn new(origin: &Arc<OriginSettings>, request: &Request) -> Log {
+        Log {
+            origin: origin.clone(),
+            method: request.method.clone(),
+            target: request.target.clone(),
+            host: request.headers.get(header::HOST).cloned(),
+            trace: request.headers.get("traceparent").cloned(),
+            line: Vec::new(),
+        }
+    }
+
+    /// The origin's name, and the request: method, host, target, and its trace where it has one.
+    fn about(&self) -> String {
+        let text = |value: &Option<HeaderValue>| -> String {
+            value.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+        };
+        let (origin, host, trace) = (self.origin.name(), text(&self.host), text(&self.trace));
+        let trace = trace.split('-').nth(1).map(|id| format!(" trace={id}")).unwrap_or_default();
+        format!("larder: {origin}: {} {host}{}{trace}", self.method, self.target)
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
@@ -47,7 +62,7 @@ impl Log {
         if !text.is_empty() {
             // Control characters could drive a terminal.
             let text: String = text.chars().filter(|c| *c == '\t' || !c.is_control()).collect();
-            lines.extend([&*self.about, ": ", &text, "\n"]);
+            lines.extend([&self.about(), ": ", &text, "\n"]);
         }
         self.line.clear();
     }
@@ -55,9 +70,11 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let mut lines = String::new();
-        self.end_line(&mut lines);
-        show(&lines);
+        if !self.line.is_empty() {
+            let mut lines = String::new();
+            self.end_line(&mut lines);
+            show(&lines);
+        }
     }
 }
 
@@ -66,8 +83,4 @@ fn show(lines: &str) {
     if !lines.is_empty() {
         eprint!("{lines}");
     }
-}
-
-fn field<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
 }

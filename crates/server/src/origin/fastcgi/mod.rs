@@ -117,7 +117,7 @@ impl FastCgi {
             };
             let body = std::mem::replace(&mut request.body, RequestBody::Empty);
             let path = decoded.as_bytes();
-            let asked = self.ask(&request, path, body, script.as_ref(), total).await;
+            let asked = pin!(self.ask(&request, path, body, script.as_ref(), total)).await;
             let (head, exchange) = asked.map_err(|unsent| match redirected {
                 true => unsent.error.into(),
                 false => unsent,
@@ -190,9 +190,10 @@ impl FastCgi {
             if reused && first {
                 count(&self.pool.counters.reused);
             }
-            let log = Log::new(&self.pool.settings.name(), request);
+            let log = Log::new(&self.pool.settings, request);
             let mut exchange = Exchange::new(lease, &params, upload, progress.clone(), log);
-            let error = match self.head(&mut exchange, total).await {
+            let head = { pin!(self.head(&mut exchange, total)).await };
+            let error = match head {
                 Ok(head) => return Ok((head, exchange)),
                 Err(error) => error,
             };
@@ -235,7 +236,7 @@ impl FastCgi {
             }
             head.await
         };
-        let head = patiently(head, &progress, limit, total).await;
+        let head = patiently(pin!(head), &progress, limit, total).await;
         if let (Some(times), Some(connection)) = (asked.get(), exchange.lease().connection()) {
             connection.stays(times);
         }
@@ -256,7 +257,7 @@ async fn measured(
     let body = match body {
         RequestBody::Stream { length: None, .. } => {
             let upload = Upload::new(body, Progress::new());
-            let spooled = within(total, spool::spool(upload)).await;
+            let spooled = within(total, Box::pin(spool::spool(upload))).await;
             spooled.unwrap_or(Err(OriginError::UploadTimeout))?
         }
         body => body,

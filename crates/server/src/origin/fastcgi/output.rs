@@ -51,6 +51,11 @@ impl Output {
         Ok(Some(piece))
     }
 
+    /// Goes on with the request while the output stands still. Never ends.
+    pub(in crate::origin) async fn upload(&mut self) {
+        self.exchange.upload().await;
+    }
+
     /// After the end: the connection may serve the next request.
     pub(in crate::origin) fn finish(self) {
         self.exchange.finish();

@@ -1,9 +1,7 @@
 //! The parameters of a request: what a CGI program finds in its environment (RFC 3875 section 4.1).
 
-use std::net::IpAddr;
-
 use http::{HeaderMap, HeaderName, Method, header};
-use larder_proto::fcgi::Params;
+use larder_proto::{fcgi::Params, http::forwarded};
 
 use crate::{
     origin::{Asker, tree::Script},
@@ -26,47 +24,42 @@ pub(super) struct Facts<'a> {
     pub(super) length: Option<u64>,
 }
 
-/// Parameters by name, in the order in which they were set first.
-#[derive(Default)]
-struct Table(Vec<(Vec<u8>, Vec<u8>)>);
+/// Parameters on their way into a request. Those that the site sets or removes are its own to say.
+struct Table<'s> {
+    params: Params,
+    of_site: &'s [(String, Option<String>)],
+}
 
-impl Table {
-    fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
-        match self.0.iter_mut().find(|(set, _)| set == name.as_bytes()) {
-            Some((_, before)) => *before = value.into(),
-            None => self.0.push((name.as_bytes().to_vec(), value.into())),
+impl Table<'_> {
+    fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let name = name.as_ref();
+        if self.of_site.iter().all(|(own, _)| own.as_bytes() != name) {
+            self.params.push(name, value.as_ref());
         }
     }
 
-    fn remove(&mut self, name: &str) {
-        self.0.retain(|(set, _)| set != name.as_bytes());
+    /// The same with those of the site; what it says last of a name counts.
+    fn finish(mut self) -> Params {
+        for (at, (name, value)) in self.of_site.iter().enumerate() {
+            let last = self.of_site[at + 1..].iter().all(|(later, _)| later != name);
+            if let Some(value) = value.as_ref().filter(|_| last) {
+                self.params.push(name.as_bytes(), value.as_bytes());
+            }
+        }
+        self.params
     }
 }
 
 /// The parameters of a request.
 pub(super) fn params(settings: &FastCgiSettings, facts: &Facts<'_>) -> Params {
-    let mut params = Params::new();
-    for (name, value) in &table(settings, facts).0 {
-        params.push(name, value);
-    }
-    params
-}
-
-fn table(settings: &FastCgiSettings, facts: &Facts<'_>) -> Table {
-    let mut table = Table::default();
+    let mut table = Table { params: Params::new(), of_site: &settings.params };
     paths(settings, facts, &mut table);
     server(facts, &mut table);
     fields(facts.headers, &mut table);
-    for (name, value) in &settings.params {
-        match value {
-            Some(value) => table.set(name, value.as_bytes()),
-            None => table.remove(name),
-        }
-    }
-    table
+    table.finish()
 }
 
-fn paths(settings: &FastCgiSettings, facts: &Facts<'_>, table: &mut Table) {
+fn paths(settings: &FastCgiSettings, facts: &Facts<'_>, table: &mut Table<'_>) {
     let query = facts.target.split_once('?').map_or("", |(_, query)| query);
     table.set("REQUEST_METHOD", facts.method.as_str());
     table.set("REQUEST_URI", facts.target);
@@ -76,9 +69,9 @@ fn paths(settings: &FastCgiSettings, facts: &Facts<'_>, table: &mut Table) {
         return table.set("QUERY_STRING", query);
     };
     table.set("QUERY_STRING", script.query.as_deref().unwrap_or(query));
-    table.set("SCRIPT_NAME", script.name.as_slice());
+    table.set("SCRIPT_NAME", &script.name);
     table.set("DOCUMENT_URI", [script.name.as_slice(), &script.path_info].concat());
-    table.set("PATH_INFO", script.path_info.as_slice());
+    table.set("PATH_INFO", &script.path_info);
     let root = settings.app_root.as_ref().or(settings.tree.as_ref().map(|tree| &tree.root));
     if let Some(root) = root {
         let root = root.as_os_str().as_encoded_bytes();
@@ -88,7 +81,7 @@ fn paths(settings: &FastCgiSettings, facts: &Facts<'_>, table: &mut Table) {
     }
 }
 
-fn server(facts: &Facts<'_>, table: &mut Table) {
+fn server(facts: &Facts<'_>, table: &mut Table<'_>) {
     let host = facts.headers.get(header::HOST).map_or(&b""[..], |host| host.as_bytes());
     let (name, port) = split_port(host);
     table.set("SERVER_NAME", name);
@@ -103,9 +96,11 @@ fn server(facts: &Facts<'_>, table: &mut Table) {
     }
     // PHP built with force-cgi-redirect runs no script without it.
     table.set("REDIRECT_STATUS", "200");
-    let client = facts.asker.client.filter(|_| !facts.asker.hidden);
-    let client = client.as_ref().map(IpAddr::to_canonical);
-    table.set("REMOTE_ADDR", client.map_or_else(String::new, |client| client.to_string()));
+    let mut client = String::new();
+    if let Some(address) = facts.asker.client.filter(|_| !facts.asker.hidden) {
+        forwarded::write_address(address, &mut client);
+    }
+    table.set("REMOTE_ADDR", client);
     if let Some(length) = facts.length {
         table.set("CONTENT_LENGTH", length.to_string());
     }
@@ -113,25 +108,42 @@ fn server(facts: &Facts<'_>, table: &mut Table) {
 
 /// `HTTP_*`. Only names of letters, digits and dashes become parameters: `X_A` and `X-A` would be
 /// one. A `Proxy` field never does: programs would take HTTP_PROXY for their own proxy.
-fn fields(headers: &HeaderMap, table: &mut Table) {
+fn fields(headers: &HeaderMap, table: &mut Table<'_>) {
+    let (mut variable, mut lines) = (Vec::with_capacity(64), Vec::new());
     for name in headers.keys() {
+        let value = joined(headers, name, &mut lines);
         if *name == header::CONTENT_TYPE {
-            table.set("CONTENT_TYPE", joined(headers, name));
+            table.set("CONTENT_TYPE", value);
+            continue;
         }
         let plain = name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let own = [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+        let own = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
         if plain && name != "proxy" && !own.contains(name) {
-            let variable = name.as_str().to_ascii_uppercase().replace('-', "_");
-            table.set(&format!("HTTP_{variable}"), joined(headers, name));
+            variable.clear();
+            variable.extend_from_slice(b"HTTP_");
+            variable.extend(name.as_str().bytes().map(spelled));
+            table.set(&variable, value);
         }
     }
 }
 
-/// The lines of a field as one value.
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Vec<u8> {
+fn spelled(letter: u8) -> u8 {
+    if letter == b'-' { b'_' } else { letter.to_ascii_uppercase() }
+}
+
+/// The lines of a field as one value; `lines` is room for several.
+fn joined<'h>(headers: &'h HeaderMap, name: &HeaderName, lines: &'h mut Vec<u8>) -> &'h [u8] {
     let separator: &[u8] = if *name == header::COOKIE { b"; " } else { b", " };
-    let values: Vec<&[u8]> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
-    values.join(separator)
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map_or(&b""[..], |value| value.as_bytes());
+    let Some(second) = values.next() else { return first };
+    lines.clear();
+    lines.extend_from_slice(first);
+    for value in std::iter::once(second).chain(values) {
+        lines.extend_from_slice(separator);
+        lines.extend_from_slice(value.as_bytes());
+    }
+    lines
 }
 
 /// Name and port of a `Host`; brackets of an IPv6 address stay.
@@ -189,9 +201,23 @@ mod tests {
             path: b"/index.php/a b",
             length: Some(5),
         };
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        let table = super::table(&settings, &facts).0;
-        table.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+        let mut record = Vec::new();
+        params(&settings, &facts).write(1, &mut record);
+        let length = u16::from_be_bytes([record[4], record[5]]);
+        pairs(&record[8..8 + usize::from(length)])
+    }
+
+    /// Names and values below 128 bytes.
+    fn pairs(mut bytes: &[u8]) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        let mut pairs = Vec::new();
+        while let [name, value, rest @ ..] = bytes {
+            let (name, rest) = rest.split_at(usize::from(*name));
+            let (value, rest) = rest.split_at(usize::from(*value));
+            pairs.push((text(name), text(value)));
+            bytes = rest;
+        }
+        pairs
     }
 
     #[track_caller]

@@ -9,18 +9,19 @@ use std::{
     io::{self, Read, Seek, Write},
     mem,
     os::unix::fs::OpenOptionsExt,
-    pin::Pin,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use bytes::Bytes;
-use hyper::body::Body as _;
 use tokio::{
     sync::mpsc,
     task::{spawn_blocking, spawn_local},
 };
 
-use crate::origin::{BodyFrame, OriginError, RequestBody, upload::Upload};
+use crate::origin::{
+    BodyFrame, OriginError, RequestBody,
+    upload::{Aborted, Part, Upload},
+};
 
 /// Bytes kept in memory for one body; those beyond go to the file in pieces of this size.
 const MEMORY_BYTES: usize = 64 << 10;
@@ -64,12 +65,12 @@ pub(super) async fn spool(mut upload: Upload) -> Result<RequestBody, OriginError
     let (mut memory, mut file, mut length) = (Vec::new(), None, 0);
     let mut collected = Collected::default();
     loop {
-        let frame = match poll_fn(|cx| Pin::new(&mut upload).poll_frame(cx)).await {
-            Some(Ok(frame)) => frame,
-            Some(Err(_)) => return Err(OriginError::BodyAborted),
-            None => break,
+        let data = match poll_fn(|cx| upload.poll_part(cx)).await {
+            Ok(Part::Data(data)) => data,
+            Ok(Part::Trailers(_)) => continue,
+            Ok(Part::End) => break,
+            Err(Aborted) => return Err(OriginError::BodyAborted),
         };
-        let Ok(data) = frame.into_data() else { continue };
         collected.add(data.len() as u64)?;
         length += data.len() as u64;
         memory.extend_from_slice(&data);

@@ -22,6 +22,7 @@ mod state;
 use std::{
     cell::{Cell, RefCell},
     hash::{BuildHasher, Hasher, RandomState},
+    pin::pin,
     rc::Rc,
     sync::Arc,
 };
@@ -187,7 +188,7 @@ impl Group {
             answer: None,
             suspects: Vec::new(),
         };
-        sending.run(request, interim).await
+        pin!(sending.run(request, interim)).await
     }
 
     /// A number for each URL or cookie, where the balance goes by them.
@@ -301,7 +302,7 @@ impl Sending<'_> {
             // Where all were tried there is no other to send it to.
             let spare = (self.tried.len() < self.members.len()).then(|| request.spare());
             let begun = instant();
-            let sent = origin.try_send(request, interim.clone(), self.total).await;
+            let sent = pin!(origin.try_send(request, interim.clone(), self.total)).await;
             if shows_latency(&sent) {
                 ticket.answered_after(instant() - begun);
             }

@@ -6,6 +6,7 @@
 mod pool;
 mod requests;
 mod responses;
+mod secured;
 mod server;
 mod timeouts;
 mod turns;
@@ -101,6 +102,6 @@ fn reason<T>(result: Result<T, OriginError>) -> &'static str {
     result.err().map_or("no error", |error| error.reason())
 }
 
-fn interims() -> (Interim, mpsc::Receiver<super::InterimHead>) {
-    mpsc::channel(4)
+fn interims() -> (Interim, super::InterimHeads) {
+    super::interim(4)
 }

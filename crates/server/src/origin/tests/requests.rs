@@ -79,7 +79,7 @@ fn a_body_of_unknown_length_is_streamed_in_chunks_whatever_the_method() {
             for piece in ["hello", "", " world"] {
                 upload.send(data(piece)).await.expect("taken");
             }
-            drop(upload);
+            upload.send(BodyFrame::End).await.expect("taken");
             assert_eq!(answer.await.expect("join").expect("response").status, 200);
             let got = got.borrow();
             assert!(got.contains("transfer-encoding: chunked\r\n"), "{got}");
@@ -132,6 +132,8 @@ fn an_upload_that_fails_is_cut_off_not_ended() {
     worker(async {
         let chunked = aborted(None, vec![data("half"), BodyFrame::Failed]).await;
         assert!(!chunked.contains("0\r\n\r\n"), "{chunked}");
+        let dropped = aborted(None, vec![data("half")]).await;
+        assert!(!dropped.contains("0\r\n\r\n"), "a sender that is gone ends nothing: {dropped}");
         let sized = aborted(Some(8), vec![data("half"), BodyFrame::Failed]).await;
         assert!(!sized.contains("halfhalf"), "{sized}");
         aborted(Some(8), vec![data("half")]).await;
@@ -174,9 +176,69 @@ fn an_answer_before_the_end_of_the_upload_comes_through() {
         assert_eq!(read(&mut response).await.expect("content"), "ok");
         assert_eq!(origin.pool().available(), 0, "the connection is still in use");
         upload.send(data("rest")).await.expect("taken");
-        drop(upload);
+        upload.send(BodyFrame::End).await.expect("taken");
         assert_eq!(fetch(&origin, "/").await.expect("the next over the same connection"), "ok");
         assert_eq!(server.accepted(), 1);
+    });
+}
+
+#[test]
+fn an_upload_that_is_dropped_after_an_early_answer_is_not_ended() {
+    worker(async {
+        let (got, ended) = (Rc::new(RefCell::new(String::new())), Rc::new(Notify::new()));
+        let (kept, tell) = (got.clone(), ended.clone());
+        let server = Server::start(async move |index, mut peer: Peer| {
+            peer.head().await;
+            peer.send(OK).await;
+            if index == 0 {
+                kept.replace(peer.rest().await);
+                tell.notify_one();
+            }
+        })
+        .await;
+        let origin = origin_with(&server, |settings| settings.max_connections = 1);
+        let (request, upload) = with_body(Method::POST, None);
+        upload.send(data("first")).await.expect("room");
+        let mut response = origin.send(request, None).await.expect("the early answer");
+        assert_eq!(read(&mut response).await.expect("content"), "ok");
+        drop(upload);
+        ended.notified().await;
+        assert!(!got.borrow().contains("0\r\n\r\n"), "{}", got.borrow());
+        assert_eq!(fetch(&origin, "/").await.expect("over another connection"), "ok");
+    });
+}
+
+#[test]
+fn an_upload_that_fails_while_the_client_reads_nothing_fails_the_answer() {
+    worker(async {
+        let failed = Rc::new(Notify::new());
+        let go_on = failed.clone();
+        let server = Server::start(async move |index, mut peer: Peer| {
+            peer.head().await;
+            if index == 0 {
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").await;
+                go_on.notified().await;
+                peer.send(" more").await;
+            } else {
+                peer.send(OK).await;
+            }
+            peer.rest().await;
+        })
+        .await;
+        let origin = origin(&server);
+        let (request, upload) = with_body(Method::POST, None);
+        let mut response = origin.send(request, None).await.expect("head");
+        upload.send(BodyFrame::Failed).await.expect("taken");
+        drop(upload);
+        tokio::select! {
+            biased;
+            () = response.body.upload() => {}
+            () = std::future::ready(()) => {}
+        }
+        failed.notify_one();
+        assert_eq!(reason(read(&mut response).await), "body-aborted");
+        assert_eq!(fetch(&origin, "/").await.expect("over another connection"), "ok");
+        assert_eq!(server.accepted(), 2);
     });
 }
 

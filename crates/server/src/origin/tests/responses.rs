@@ -39,22 +39,20 @@ fn short_of_its_length_is_truncated_and_stays_so() {
 }
 
 #[test]
-fn broken_chunking_is_truncated() {
+fn broken_chunking_is_no_complete_end() {
     worker(async {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        for body in [
-            "",
-            "5\r\nhel",
-            "5\r\nhello\r\n",
-            "5\r\nhello\r\n0\r\n",
-            "5\r\nhelloXX0\r\n\r\n",
-            "zz\r\n",
-            "-1\r\n",
-        ] {
+        for body in ["", "5\r\nhel", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n"] {
             assert_eq!(reason(outcome(format!("{head}{body}")).await), "truncated", "{body:?}");
         }
-        let whole = outcome(format!("{head}5;x=y\r\nhello\r\n1\r\n!\r\n0\r\n\r\n")).await;
-        assert_eq!(whole.expect("whole"), "hello!");
+        for body in ["5\r\nhelloXX0\r\n\r\n", "zz\r\n", "-1\r\n", "5 x\r\nhello\r\n0\r\n\r\n"] {
+            assert_eq!(reason(outcome(format!("{head}{body}")).await), "malformed", "{body:?}");
+        }
+        let trailers = "x: 1\r\n".repeat(200);
+        for (first, last) in [("5;x=y", ""), ("5  ", ""), ("00000000000000000000005", &*trailers)] {
+            let whole = outcome(format!("{head}{first}\r\nhello\r\n0\r\n{last}\r\n")).await;
+            assert_eq!(whole.expect("whole"), "hello");
+        }
     });
 }
 
@@ -290,5 +288,20 @@ fn interim_responses_nobody_takes_are_dropped_and_counted() {
             origin.pool().counters.interim_dropped.load(std::sync::atomic::Ordering::Relaxed),
             3
         );
+    });
+}
+
+#[test]
+fn another_protocol_is_noticed_by_its_first_bytes() {
+    worker(async {
+        for banner in ["SSH-2.0-server", "\x15\x03\x01\0\x02\x02\x28"] {
+            let server = Server::start(async move |_, mut peer: Peer| {
+                peer.head().await;
+                peer.send(banner).await;
+                peer.hang().await;
+            })
+            .await;
+            assert_eq!(reason(get(&origin(&server), "/").await), "malformed", "{banner:?}");
+        }
     });
 }

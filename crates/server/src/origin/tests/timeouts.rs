@@ -1,9 +1,11 @@
+use std::future::poll_fn;
+
 use tokio::time::{Instant, sleep};
 
 use super::{
     super::{
         patience::{Late, patiently},
-        upload::{Progress, Upload},
+        upload::{Part, Progress, Upload},
     },
     *,
 };
@@ -152,14 +154,14 @@ async fn the_origin_is_not_blamed_while_the_client_is_slow() {
             sleep(Duration::from_secs(25)).await;
             sender.send(data("x")).await.expect("taken");
         }
+        sender.send(BodyFrame::End).await.expect("taken");
     };
-    // As hyper does: takes every frame, then waits for an answer that never comes.
-    let hyper = async {
-        use http_body_util::BodyExt;
-        while upload.frame().await.is_some() {}
+    // Takes every part, then waits for an answer that never comes.
+    let exchange = async {
+        while matches!(poll_fn(|cx| upload.poll_part(cx)).await, Ok(Part::Data(_))) {}
         std::future::pending::<()>().await;
     };
-    let both = async { tokio::join!(patiently(hyper, &progress, limit, None), client) };
+    let both = async { tokio::join!(patiently(exchange, &progress, limit, None), client) };
     let (late, ()) =
         tokio::time::timeout(Duration::from_secs(1000), both).await.expect("the upload stalls");
     assert_eq!(late, Err(Late::Silent));
@@ -172,11 +174,8 @@ async fn a_client_that_sends_until_the_total_is_to_blame() {
     let (_sender, frames) = mpsc::channel(1);
     let mut upload = Upload::new(RequestBody::Stream { length: None, frames }, progress.clone());
     let total = Instant::now() + Duration::from_secs(100);
-    let hyper = async {
-        use http_body_util::BodyExt;
-        upload.frame().await.is_some()
-    };
-    let late = patiently(hyper, &progress, Duration::from_secs(10), Some(total)).await;
-    assert_eq!(late, Err(Late::Upload));
+    let part = poll_fn(|cx| upload.poll_part(cx));
+    let late = patiently(part, &progress, Duration::from_secs(10), Some(total)).await;
+    assert_eq!(late.err(), Some(Late::Upload));
     assert_eq!(Instant::now(), total);
 }

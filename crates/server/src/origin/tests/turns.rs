@@ -1,10 +1,17 @@
 //! Nothing that an origin sends between answers is read as an answer.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{future::poll_fn, sync::atomic::Ordering::Relaxed};
 
 use tokio::{sync::Notify, task::yield_now};
 
-use super::*;
+use super::{
+    super::{
+        connection::{Connection, Sending},
+        pool::Pooled,
+        upload::{Progress, Upload},
+    },
+    *,
+};
 
 const POISON: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
 
@@ -153,7 +160,7 @@ fn an_answer_before_the_request_is_none() {
         .await;
         let origin = origin_with(&server, |settings| settings.max_connections = 1);
         assert_eq!(fetch(&origin, "/1").await.expect("content"), "good");
-        let early = <super::super::connect::Connection as super::super::pool::Pooled>::open(
+        let early = <Connection as Pooled>::open(
             &origin.pool().settings,
             None,
             &origin.pool().counters,
@@ -161,13 +168,10 @@ fn an_answer_before_the_request_is_none() {
         );
         let mut early = early.await.expect("connection");
         said.notified().await;
-        early.socket.ask();
-        let sent =
-            early.sender.try_send_request(http::Request::new(super::super::upload::Upload::new(
-                RequestBody::Empty,
-                super::super::upload::Progress::new(),
-            )));
-        assert!(sent.await.is_err());
+        let upload = Upload::new(RequestBody::Empty, Progress::new());
+        early.ask(Sending::new(b"GET / HTTP/1.1\r\n\r\n".to_vec(), &HeaderMap::new(), upload));
+        assert!(poll_fn(|cx| early.poll_send(cx)).await.is_err());
+        assert!(!early.has_sent());
         assert_eq!(unasked(&origin), 1);
     });
 }

@@ -3,7 +3,7 @@ use tokio::{
     sync::Notify,
 };
 
-use super::{super::tunnel, *};
+use super::*;
 
 const SWITCHING: &str =
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
@@ -37,7 +37,7 @@ fn an_upgraded_connection_is_a_tunnel() {
             (101, &HeaderValue::from_static("websocket"))
         );
         assert_eq!(read(&mut response).await.expect("no content"), "");
-        let mut tunnel = tunnel(response.upgraded.take().expect("upgraded")).await.expect("tunnel");
+        let mut tunnel = response.upgraded.take().expect("upgraded");
         assert_eq!(&tunnel.early[..], b"early");
         tunnel.stream.write_all(b"ping").await.expect("write");
         let mut answer = String::new();
@@ -71,8 +71,7 @@ fn open_tunnels_leave_the_origin_to_other_requests() {
         let mut tunnels = Vec::new();
         for _ in 0..3 {
             let mut response = origin.send(websocket(), None).await.expect("101");
-            tunnels
-                .push(tunnel(response.upgraded.take().expect("upgraded")).await.expect("tunnel"));
+            tunnels.push(response.upgraded.take().expect("upgraded"));
         }
         assert_eq!(origin.pool().available(), 1);
         let mut response = get(&origin, "/").await.expect("a page beside three tunnels");

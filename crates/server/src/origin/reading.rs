@@ -1,0 +1,187 @@
+//! The content of an HTTP origin's answer, as it comes.
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use larder_proto::http::{ChunkLimits, ChunkedDecoder, Reject, Step};
+use tokio::time::Instant;
+
+use super::{
+    OriginCounters, OriginError,
+    connect::LONGEST_PIECE,
+    connection::Connection,
+    head::{HEAD_BYTES, HEAD_FIELDS},
+    patience::patiently,
+    pool::Lease,
+    upload::Progress,
+};
+
+/// Reads in a row that bring nothing of use before others have their turn.
+pub(super) const READS: usize = 32;
+
+/// Zeros before a chunk's size, and blanks behind it, that an origin may pad it with.
+const PADDING: usize = 64;
+
+/// How the end of the content is known.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// After so many bytes.
+    Length(u64),
+    Chunked(ChunkedDecoder),
+    /// With the connection.
+    Close,
+}
+
+/// Content that is being read; it holds the connection.
+#[derive(Debug)]
+pub(super) struct Reading {
+    lease: Lease<Connection>,
+    ending: Ending,
+    trailers: Option<HeaderMap>,
+    progress: Rc<Progress>,
+    total: Option<Instant>,
+}
+
+impl Ending {
+    pub(super) fn chunked() -> Ending {
+        Ending::Chunked(ChunkedDecoder::new(ChunkLimits {
+            trailer_bytes: HEAD_BYTES,
+            trailer_lines: HEAD_FIELDS,
+            padding: PADDING,
+            ..ChunkLimits::default()
+        }))
+    }
+}
+
+impl Reading {
+    pub(super) fn new(
+        lease: Lease<Connection>,
+        ending: Ending,
+        progress: Rc<Progress>,
+        total: Option<Instant>,
+    ) -> Reading {
+        Reading { lease, ending, trailers: None, progress, total }
+    }
+
+    /// The next piece, never empty; `Ok(None)`: the content is complete. Cancel safe.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, OriginError> {
+        let (progress, total) = (self.progress.clone(), self.total);
+        let limit = self.lease.pool().settings.between_bytes_timeout;
+        let next = poll_fn(|cx| self.poll_chunk(cx));
+        match patiently(next, &progress, limit, total).await {
+            Ok(piece) => piece,
+            Err(late) => Err(late.error(OriginError::BetweenBytesTimeout)),
+        }
+    }
+
+    /// Whether the last byte was given out.
+    pub(super) fn is_over(&self) -> bool {
+        match &self.ending {
+            Ending::Length(left) => *left == 0,
+            Ending::Chunked(decoder) => decoder.is_over(),
+            Ending::Close => false,
+        }
+    }
+
+    /// Goes on with the request while the answer stands still. Never ends.
+    pub(super) async fn upload(&mut self) {
+        let sent = poll_fn(|cx| match self.lease.connection() {
+            Some(connection) => connection.poll_send(cx),
+            None => Poll::Pending,
+        });
+        // A body that failed fails the next read, too.
+        let _ = sent.await;
+        std::future::pending().await
+    }
+
+    /// After the end: the trailer section; the connection may serve the next request.
+    pub(super) fn finish(mut self) -> Option<HeaderMap> {
+        self.lease.finish();
+        self.trailers
+    }
+
+    pub(super) fn counters(&self) -> &OriginCounters {
+        &self.lease.pool().counters
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
+        for _ in 0..READS {
+            // First, as what was received may last for long: the request does not wait for that.
+            let sent = self.lease.connection().map(|connection| connection.poll_send(cx));
+            if let Some(Poll::Ready(Err(error @ OriginError::BodyAborted))) = sent {
+                return Poll::Ready(Err(error));
+            }
+            if let Some(piece) = self.decode()? {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            if self.is_over() {
+                return Poll::Ready(Ok(None));
+            }
+            let Some(connection) = self.lease.connection() else {
+                return Poll::Ready(Err(OriginError::Truncated));
+            };
+            if let Some(Poll::Ready(Err(error))) = sent {
+                return Poll::Ready(Err(error));
+            }
+            match ready!(connection.poll_read(cx)) {
+                Ok(1..) => {}
+                Ok(0) if matches!(self.ending, Ending::Close) => return Poll::Ready(Ok(None)),
+                Ok(0) | Err(_) => return Poll::Ready(Err(OriginError::Truncated)),
+            }
+        }
+        // An origin that says nothing of use without end must not hold the thread.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Decodes received bytes. None: there is no content among them.
+    fn decode(&mut self) -> Result<Option<Bytes>, OriginError> {
+        let Some(connection) = self.lease.connection() else { return Ok(None) };
+        let input = &mut connection.input;
+        let length = input.len().min(LONGEST_PIECE);
+        let take = match &mut self.ending {
+            Ending::Close => length,
+            Ending::Length(left) => {
+                let length = length.min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= length as u64;
+                length
+            }
+            Ending::Chunked(decoder) => loop {
+                match decoder.decode(input).map_err(malformed)? {
+                    Step::Need => return Ok(None),
+                    Step::Skip { used } => input.advance(used),
+                    Step::Data { used, data } => {
+                        let before = used - data.len();
+                        input.advance(before);
+                        break used - before;
+                    }
+                    Step::End { used, trailers } => {
+                        input.advance(used);
+                        self.trailers = map(trailers);
+                        return Ok(None);
+                    }
+                }
+            },
+        };
+        Ok((take > 0).then(|| input.split_to(take).freeze()))
+    }
+}
+
+fn malformed(reject: Reject) -> OriginError {
+    OriginError::Malformed(reject.reason.as_str().to_owned())
+}
+
+fn map(trailers: Vec<(String, Vec<u8>)>) -> Option<HeaderMap> {
+    let mut kept = HeaderMap::new();
+    for (name, value) in trailers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            kept.append(name, value);
+        }
+    }
+    (!kept.is_empty()).then_some(kept)
+}
