@@ -12,6 +12,7 @@ use crate::{
         peers::Upstream,
         uncoded,
     },
+    net::reused::Reused,
     origin::{self, Interim},
     page::flight::{Failure, Lead},
     request::{Request, route::Route},
@@ -50,18 +51,18 @@ pub(super) async fn to_end(
 /// A fetch that runs in the task of the client that leads it, until this client is told. The rest
 /// of it (an answer on its way into the store; all of it, if the client leaves) goes on in a task
 /// of its own: most answers that are not stored need none.
-struct Led(Option<Pin<Box<dyn Future<Output = ()>>>>);
+struct Led<F: Future<Output = ()> + 'static>(Option<Reused<F>>);
 
-impl Led {
-    fn new(job: impl Future<Output = ()> + 'static) -> Self {
-        Self(Some(Box::pin(job)))
+impl<F: Future<Output = ()> + 'static> Led<F> {
+    fn new(job: F) -> Self {
+        Self(Some(Reused::new(job)))
     }
 
     async fn result(mut self, told: oneshot::Receiver<FetchResult>) -> Option<FetchResult> {
         let mut told = told;
         poll_fn(|cx| {
             if let Some(job) = &mut self.0
-                && job.as_mut().poll(cx).is_ready()
+                && Pin::new(job).poll(cx).is_ready()
             {
                 self.0 = None;
             }
@@ -72,7 +73,7 @@ impl Led {
     }
 }
 
-impl Drop for Led {
+impl<F: Future<Output = ()> + 'static> Drop for Led<F> {
     fn drop(&mut self) {
         if let Some(job) = self.0.take()
             && !std::thread::panicking()

@@ -13,6 +13,7 @@ pub(crate) mod passing;
 pub(crate) mod quic;
 pub(crate) mod reactor;
 mod remote_wake;
+pub(crate) mod reused;
 pub(crate) mod round;
 pub(crate) mod sendfile;
 pub(crate) mod slot;

@@ -16,6 +16,7 @@ use tokio::task::{spawn_local, yield_now};
 
 use super::{
     reactor::{Reactor, Readable},
+    reused::Reused,
     round::{Member, Work},
     socket::{Ended, Socket},
 };
@@ -126,7 +127,7 @@ impl<C: Connection> Slot<C> {
             }
             next @ (Next::Answer | Next::Task(_)) => {
                 // In a box: the runtime moves a task several times.
-                spawn_local(Box::pin(self.proceed(conn, next)));
+                spawn_local(Reused::new(self.proceed(conn, next)));
                 return true;
             }
             Next::Close => {}
