@@ -373,7 +373,7 @@ fn peers_believe_only_who_has_the_token(fleet: Fleet) {
         wait_counted(&one, "stores", n + 1);
         text(&two, &target) == page
     };
-    assert!((0..1000).any(|n| has_read(n)));
+    assert!((0..1000).any(has_read));
     let old = text(&two, "/page");
     purge(&one, "/page", &[]);
     wait_counted(&one, "purges_untold", 1);

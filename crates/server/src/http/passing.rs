@@ -33,6 +33,9 @@ const PIECES: usize = 2 * LONGEST_PIECE;
 /// Bodies up to this many bytes are read ahead.
 const AHEAD: usize = 1 << 20;
 
+/// Bytes of memory that a piece takes besides its content.
+const PIECE: usize = 64;
+
 /// Memory that is counted while a piece of so many bytes is sent. A short one is within what a busy
 /// connection may take anyway.
 fn memory(piece: usize) -> usize {
@@ -102,7 +105,7 @@ impl<'a> Passed<'a> {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
         match self.queue.pop_front() {
             Some(data) => {
-                self.queued -= data.len();
+                self.queued -= data.len() + PIECE;
                 Ok(Some(data))
             }
             None => self.body.chunk().await,
@@ -151,7 +154,7 @@ impl<'a> Passed<'a> {
                 read = self.body.chunk() => read,
             };
             if let Ok(Some(data)) = read {
-                self.queued += data.len();
+                self.queued += data.len() + PIECE;
                 // A piece may be a small part of a large buffer.
                 self.queue.push_back(Bytes::copy_from_slice(&data));
             }

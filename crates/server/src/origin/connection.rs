@@ -114,13 +114,14 @@ impl Pooled for Connection {
             self.request = Sending::default();
         }
         // An idle connection holds no large buffer.
-        if mem::replace(&mut self.room, FIRST_READ) > FIRST_READ {
+        let room = mem::replace(&mut self.room, FIRST_READ);
+        if room > FIRST_READ || self.input.capacity() > FIRST_READ {
             self.input = BytesMut::new();
         }
     }
 
     fn is_ready(&self) -> bool {
-        self.request.is_sent()
+        self.request.is_sent() && !self.socket.has_unsent()
     }
 
     async fn ready(&mut self) -> bool {

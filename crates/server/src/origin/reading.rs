@@ -6,10 +6,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf as _, Bytes};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use larder_proto::http::{ChunkLimits, ChunkedDecoder, Reject, Step};
-use tokio::time::Instant;
+use tokio::{task::coop::poll_proceed, time::Instant};
 
 use super::{
     OriginCounters, OriginError,
@@ -23,6 +23,12 @@ use super::{
 
 /// Reads in a row that bring nothing of use before others have their turn.
 pub(super) const READS: usize = 32;
+
+/// Bytes that are received in a row before others have their turn.
+const TURN: usize = 256 << 10;
+
+/// Chunks below this many bytes are joined: each piece costs as much as some thousand bytes.
+const SMALL: usize = 16 << 10;
 
 /// Zeros before a chunk's size, and blanks behind it, that an origin may pad it with.
 const PADDING: usize = 64;
@@ -45,6 +51,8 @@ pub(super) struct Reading {
     trailers: Option<HeaderMap>,
     progress: Rc<Progress>,
     total: Option<Instant>,
+    /// Bytes that were received since others had their turn.
+    received: usize,
 }
 
 impl Ending {
@@ -65,7 +73,7 @@ impl Reading {
         progress: Rc<Progress>,
         total: Option<Instant>,
     ) -> Reading {
-        Reading { lease, ending, trailers: None, progress, total }
+        Reading { lease, ending, trailers: None, progress, total, received: 0 }
     }
 
     /// The next piece, never empty; `Ok(None)`: the content is complete. Cancel safe.
@@ -110,7 +118,12 @@ impl Reading {
     }
 
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
+        // Pieces that were received already leave others their turn, too.
+        ready!(poll_proceed(cx)).made_progress();
         for _ in 0..READS {
+            if self.received >= TURN {
+                break;
+            }
             // First, as what was received may last for long: the request does not wait for that.
             let sent = self.lease.connection().map(|connection| connection.poll_send(cx));
             if let Some(Poll::Ready(Err(error @ OriginError::BodyAborted))) = sent {
@@ -129,12 +142,13 @@ impl Reading {
                 return Poll::Ready(Err(error));
             }
             match ready!(connection.poll_read(cx)) {
-                Ok(1..) => {}
+                Ok(read @ 1..) => self.received += read,
                 Ok(0) if matches!(self.ending, Ending::Close) => return Poll::Ready(Ok(None)),
                 Ok(0) | Err(_) => return Poll::Ready(Err(OriginError::Truncated)),
             }
         }
-        // An origin that says nothing of use without end must not hold the thread.
+        // An origin that is fast, or says nothing of use without end, must not hold the thread.
+        self.received = 0;
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -151,25 +165,42 @@ impl Reading {
                 *left -= length as u64;
                 length
             }
-            Ending::Chunked(decoder) => loop {
-                match decoder.decode(input).map_err(malformed)? {
-                    Step::Need => return Ok(None),
-                    Step::Skip { used } => input.advance(used),
-                    Step::Data { used, data } => {
-                        let before = used - data.len();
-                        input.advance(before);
-                        break used - before;
-                    }
-                    Step::End { used, trailers } => {
-                        input.advance(used);
-                        self.trailers = map(trailers);
-                        return Ok(None);
-                    }
-                }
-            },
+            Ending::Chunked(decoder) => return join(decoder, input, &mut self.trailers),
         };
         Ok((take > 0).then(|| input.split_to(take).freeze()))
     }
+}
+
+/// Content of the chunks that were received. None: there is none yet, or the end has come.
+fn join(
+    decoder: &mut ChunkedDecoder,
+    input: &mut BytesMut,
+    trailers: &mut Option<HeaderMap>,
+) -> Result<Option<Bytes>, OriginError> {
+    let mut joined = BytesMut::new();
+    while !decoder.is_over() && joined.len() < SMALL {
+        match decoder.decode(input) {
+            // It comes again.
+            Err(_) if !joined.is_empty() => break,
+            Err(reject) => return Err(malformed(reject)),
+            Ok(Step::Need) => break,
+            Ok(Step::Skip { used }) => input.advance(used),
+            Ok(Step::Data { used, data }) => {
+                let length = data.len();
+                input.advance(used - length);
+                let content = input.split_to(length);
+                if joined.is_empty() && (length >= SMALL || input.is_empty()) {
+                    return Ok(Some(content.freeze()));
+                }
+                joined.extend_from_slice(&content);
+            }
+            Ok(Step::End { used, trailers: section }) => {
+                input.advance(used);
+                *trailers = map(section);
+            }
+        }
+    }
+    Ok((!joined.is_empty()).then(|| joined.freeze()))
 }
 
 fn malformed(reject: Reject) -> OriginError {

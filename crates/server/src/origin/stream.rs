@@ -187,6 +187,11 @@ impl Socket {
         }
     }
 
+    /// TLS has taken some that is not sent yet.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
+    }
+
     /// Sends what TLS has taken and not sent yet.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(tls) = &self.tls else { return Poll::Ready(Ok(())) };
@@ -249,7 +254,10 @@ impl AsyncWrite for OriginStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_flush(cx)
+        match ready!(self.socket.poll_flush(cx)) {
+            Err(error) if is_gone(&error) => Poll::Ready(Ok(())),
+            flushed => Poll::Ready(flushed),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -118,6 +118,10 @@ impl Session {
     }
 
     /// Sends what was taken. [`io::ErrorKind::WouldBlock`]: not all of it now.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.0.lock().wants_write()
+    }
+
     pub(super) fn flush(&self, channel: &Channel) -> io::Result<()> {
         flush(&mut self.0.lock(), channel)
     }

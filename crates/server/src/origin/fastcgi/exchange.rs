@@ -10,7 +10,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use larder_proto::fcgi::{self, Decoder, End, Limits, Params, Step};
 use tokio::{
-    task::spawn_local,
+    task::{coop::poll_proceed, spawn_local},
     time::{Instant, timeout},
 };
 
@@ -129,6 +129,8 @@ impl Exchange {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, OriginError>> {
+        // Records that were received already leave others their turn, too.
+        ready!(poll_proceed(cx)).made_progress();
         for _ in 0..READS {
             if let Some(event) = self.decode()? {
                 return Poll::Ready(Ok(event));

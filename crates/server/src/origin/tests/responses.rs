@@ -57,6 +57,25 @@ fn broken_chunking_is_no_complete_end() {
 }
 
 #[test]
+fn small_chunks_that_came_together_are_one_piece() {
+    worker(async {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunks = "1\r\nx\r\n".repeat(1000);
+        let answer = format!("{head}{chunks}0\r\nX-End: 1\r\n\r\n");
+        let server = Server::answering(answer).await;
+        let mut response = get(&origin(&server), "/").await.expect("head");
+        let (mut pieces, mut content) = (0, String::new());
+        while let Some(piece) = response.body.chunk().await.expect("content") {
+            pieces += 1;
+            content += std::str::from_utf8(&piece).expect("text");
+        }
+        assert_eq!(content, "x".repeat(1000));
+        assert!(pieces < 100, "{pieces}");
+        assert_eq!(response.body.trailers().expect("trailers")["x-end"], "1");
+    });
+}
+
+#[test]
 fn the_end_of_the_connection_ends_content_without_length() {
     worker(async {
         let server = Server::answering("HTTP/1.0 200 OK\r\n\r\nhello").await;
