@@ -3,6 +3,7 @@
 use super::{Policy, ResponseFacts, strip};
 use crate::http::cache_control::CacheControl;
 use crate::http::dictionary;
+use crate::http::etag::{EntityTags, TagKind};
 use crate::http::framing::content_length;
 use crate::page::Encoding;
 
@@ -129,12 +130,45 @@ pub fn form_tag(etag: &[u8], coding: &str) -> Vec<u8> {
     }
 }
 
+/// A list of entity tags with those of the pages behind the forms in it, for an origin that knows the
+/// pages alone. None: it names no form. ([`form_tag`]; a tag of the origin's own may look the same,
+/// so those in the list stay.)
+pub fn with_page_tags(list: &[u8]) -> Option<Vec<u8>> {
+    let mut more = Vec::new();
+    for tag in EntityTags::of(list).filter(|tag| tag.kind == TagKind::Strong) {
+        let page = ["gzip", "br", "zstd"]
+            .iter()
+            .find_map(|coding| tag.opaque.strip_suffix(coding.as_bytes())?.strip_suffix(b"-"));
+        if let Some(page) = page {
+            more.extend_from_slice(&[b", \"", page, b"\""].concat());
+        }
+    }
+    (!more.is_empty()).then(|| [list, &more].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::http::Codings;
     use crate::rules::test_support::{fields, response};
     use crate::rules::vary;
+
+    #[test]
+    fn tags_of_forms_are_completed_by_those_of_their_pages() {
+        for (list, completed) in [
+            ("\"a\"", None),
+            ("*", None),
+            ("W/\"a-br\"", None),
+            ("\"a-br\"", Some("\"a-br\", \"a\"")),
+            (
+                "\"b\", \"a-gzip\",\"c-d-zstd\"",
+                Some("\"b\", \"a-gzip\",\"c-d-zstd\", \"a\", \"c-d\""),
+            ),
+        ] {
+            let found = with_page_tags(list.as_bytes());
+            assert_eq!(found.as_deref(), completed.map(str::as_bytes), "{list}");
+        }
+    }
 
     fn judged(list: &[(&str, &str)]) -> bool {
         let policy = Policy { compress: vec![Codings::BR], ..Policy::default() };

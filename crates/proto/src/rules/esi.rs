@@ -45,7 +45,7 @@ pub fn announced(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
 }
 
 /// Types in which markup of ESI is expected where it is not announced.
-fn has_markup(content_type: &[u8]) -> bool {
+pub fn has_markup(content_type: &[u8]) -> bool {
     let essence = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     let essence = essence.to_ascii_lowercase();
     essence == b"text/html"

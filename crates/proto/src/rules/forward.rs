@@ -29,7 +29,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::{Conditions, strip};
+use super::{Conditions, compress, strip};
 use crate::http::cookie::{self, Cookie};
 use crate::http::forwarded::{self, Hop};
 use crate::http::overrides::{is_override, is_plain, same};
@@ -190,7 +190,12 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
             || !mode.keeps(name)
             || (received.traced && name.eq_ignore_ascii_case("traceparent"));
         if !dropped && goes_on(name, received, site, mode) {
-            out.push((Cow::Borrowed(name), Cow::Borrowed(value)));
+            let tags = mode.passes() && site.compresses && compares_tags(name);
+            let value = match tags.then(|| compress::with_page_tags(value)).flatten() {
+                Some(more) => Cow::Owned(more),
+                None => Cow::Borrowed(value),
+            };
+            out.push((Cow::Borrowed(name), value));
         }
     }
     if !mode.passes() {
@@ -269,6 +274,11 @@ fn of_certificate(name: &str) -> bool {
     ["client-cert", "x-ssl-client-"]
         .iter()
         .any(|family| name.get(..family.len()).is_some_and(|start| same(start, family)))
+}
+
+/// Whether the field lists entity tags, which may be those of forms that were compressed here.
+fn compares_tags(name: &str) -> bool {
+    ["if-match", "if-none-match"].iter().any(|field| name.eq_ignore_ascii_case(field))
 }
 
 fn is_condition(name: &str) -> bool {

@@ -15,7 +15,7 @@ use larder_proto::{
     },
     page::{PageFlags, Verify, view},
     rules::{
-        ErrorCause, Esi, Forward, HeadUpdate, RequestView, ResponseFacts, esi, head_update, strip,
+        ErrorCause, Forward, HeadUpdate, RequestView, ResponseFacts, esi, head_update, strip,
         update::Freshened,
     },
 };
@@ -220,8 +220,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
 fn ranged_template(job: &Job, facts: &ResponseFacts<'_>) -> bool {
     facts.status == 206
         && job.keep.is_some()
-        && esi::announced(facts, &job.policy.cache)
-        && job.policy.cache.esi != Esi::Never
+        && esi::applies(&ResponseFacts { status: 200, ..*facts }, &job.policy.cache)
 }
 
 async fn settle_by(mut job: Job, response: Response, facts: &ResponseFacts<'_>, verdict: Verdict) {

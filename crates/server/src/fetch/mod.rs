@@ -33,7 +33,7 @@ use larder_proto::{
         BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query, structured::strings,
     },
     page::{Meta, PageFlags, Verify, view},
-    rules::{Esi, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
+    rules::{Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
 };
 use larder_store::MAX_TAGS;
 use tokio::{sync::mpsc, task::spawn_local};
@@ -116,8 +116,7 @@ pub(crate) async fn fetch(
 ) -> FetchResult {
     let mut plan = plan;
     // A part of a page is put together of parts as the whole is.
-    plan.whole |=
-        route.policy.cache.esi == Esi::Always || plan.held.as_ref().is_some_and(is(PageFlags::ESI));
+    plan.whole |= plan.held.as_ref().is_some_and(is(PageFlags::ESI));
     // A request that fetches alone has found that what others have is not for it.
     plan.fleet &= plan.store && !plan.solo;
     plan.disk &= plan.store && !plan.solo;
@@ -375,7 +374,10 @@ fn prepare(
         _ if range => Mode::Range,
         _ => Mode::Whole,
     };
-    let outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
+    let mut outgoing = outgoing::request(request, route, &mode, RequestBody::Empty, false);
+    if plan.marked || !plan.store {
+        outgoing::accept_codings(&mut outgoing, request);
+    }
     let ranged = matches!(mode, Mode::Range);
     let purpose = match mode {
         Mode::Validate(_) => job::Purpose::Validate,

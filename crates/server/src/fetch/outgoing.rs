@@ -14,6 +14,7 @@ use larder_proto::{
 };
 
 use crate::{
+    fetch::uncoded,
     origin::{self, RequestBody},
     page::head,
     request::{Request, route::Route},
@@ -50,6 +51,17 @@ pub(crate) fn request(
             secure: request.scheme() == Scheme::Https,
             others: None,
         },
+    }
+}
+
+/// An answer that is probably not kept is not compressed here: the origin may code it for the client.
+pub(super) fn accept_codings(out: &mut origin::Request, request: &Request<'_, '_>) {
+    let codings = uncoded::accepted(request.head.fields);
+    let is_asked_plain = |value: &&mut HeaderValue| value.as_bytes() == b"identity";
+    if let Some(value) = out.headers.get_mut(header::ACCEPT_ENCODING).filter(is_asked_plain)
+        && let Ok(accepted) = HeaderValue::try_from(codings.field())
+    {
+        *value = accepted;
     }
 }
 

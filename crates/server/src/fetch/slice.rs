@@ -19,7 +19,8 @@ use larder_proto::{
     http::{Fields, Method, RangeSet, RequestHead, range::RangeSpec},
     page::{Encoding, PageFlags, Partial, Slices, Verify, view},
     rules::{
-        ErrorCause, Forward, Lifetime, ResponseFacts, Storable, forward::Mode, partial, storable,
+        ErrorCause, Esi, Forward, Lifetime, ResponseFacts, Storable, esi, forward::Mode, partial,
+        storable,
     },
 };
 use larder_store::{Entry, Put};
@@ -198,6 +199,9 @@ async fn map(
         return None;
     }
     let whole = ResponseFacts { status: 200, ..*facts };
+    if esi::applies(&whole, &keep.policy.cache) {
+        return None;
+    }
     let lifetime = keep.with_request(|head| {
         match storable(&job::request_view(head), &whole, &keep.policy.cache) {
             Storable::Yes(lifetime) => Some(lifetime),
@@ -442,7 +446,9 @@ pub(super) fn sliced(
     let held = plan.held.as_ref();
     let is_map = |held: &StoredPage| held.meta.flags.any(PageFlags::SLICED);
     let whole = |held: &StoredPage| held.meta.partial.is_none() && !is_map(held);
-    if !get || known.authorization().is_some() || held.is_some_and(whole) {
+    // Most pages of such a site have markup, and are fetched whole.
+    let may_have_markup = route.policy.cache.esi == Esi::Always && known.range().is_none();
+    if !get || may_have_markup || known.authorization().is_some() || held.is_some_and(whole) {
         return None;
     }
     let size = match route.policy.slice {

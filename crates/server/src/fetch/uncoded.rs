@@ -4,7 +4,6 @@
 use larder_proto::{
     http::{CacheControl, Codings, Fields},
     page::Encoding,
-    rules::compress,
 };
 
 use crate::{
@@ -35,23 +34,29 @@ pub(super) async fn undo(
         return Ok(());
     }
     let most = if job.part { job.policy.parts.size } else { MOST };
-    let encoding = {
+    let (encoding, stays, tells) = {
         let headers = spelled.headers();
         let fields = Fields::new(&headers);
         let encoding = Encoding::of(fields.get("content-encoding"));
-        let whole =
-            compress::is_kept_coded(response.status) && response.upgraded.is_none() && !job.head;
-        let stays = matches!(encoding, Encoding::Identity | Encoding::Other)
-            || !whole
-            || job.accepted.allows(fields.elements("content-encoding"))
-            || !job.accepted.identity()
+        let never = matches!(encoding, Encoding::Identity | Encoding::Other)
+            || !has_whole_content(response.status)
+            || response.upgraded.is_some()
             || CacheControl::parse(fields.all("cache-control")).no_transform
             || response.body.declared_length().is_some_and(|length| length > most);
-        if stays {
+        if never {
             return Ok(());
         }
-        encoding
+        let accepted = job.accepted.allows(fields.elements("content-encoding"));
+        let tells = fields.elements("vary").any(|name| name == b"*" || is_accept_encoding(name));
+        (encoding, accepted || !job.accepted.identity() || job.head, tells)
     };
+    if stays {
+        if !tells && !job.part {
+            // Others get it uncoded.
+            spelled.push("vary", "Accept-Encoding");
+        }
+        return Ok(());
+    }
     let room = &job.pages.shared.room;
     let Some(raw) = Box::pin(template::read(room, response, most)).await? else { return Ok(()) };
     match Box::pin(template::decoded(room, raw.clone(), encoding, most)).await {
@@ -62,6 +67,14 @@ pub(super) async fn undo(
         Err(_) => response.body.refill(raw),
     }
     Ok(())
+}
+
+fn has_whole_content(status: u16) -> bool {
+    (200..600).contains(&status) && !matches!(status, 204 | 206 | 304)
+}
+
+fn is_accept_encoding(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"accept-encoding")
 }
 
 /// The fields of the uncoded answer: those that are about the bytes go, and a strong entity tag

@@ -33,8 +33,7 @@ pub(super) fn answer(
         .and_then(|handling| handling.origin.as_ref())
         .unwrap_or(&route.site.origin)
         .files()?;
-    let made = route.policy.cache.esi == Esi::Always;
-    if made || handling.is_some_and(|handling| handling.edits()) {
+    if handling.is_some_and(|handling| handling.edits()) {
         return None;
     }
     let pages = exchange.request.pages;
@@ -49,7 +48,8 @@ pub(super) fn answer(
     }
     let (file, seen) = pages.files.find(tree, target, now, pages.shared.flights.purges())?;
     let form = file.form(exchange.request.head.fields);
-    if form.is_compressible() && !route.policy.cache.compress.is_empty() {
+    let made = form.may_have_markup() && route.policy.cache.esi == Esi::Always;
+    if made || (form.is_compressible() && !route.policy.cache.compress.is_empty()) {
         return None;
     }
     let delivered = compose(exchange, out, form, seen, now)?;

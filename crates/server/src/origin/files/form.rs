@@ -5,7 +5,7 @@ use std::io;
 use larder_proto::{
     Secs,
     http::{Codings, Fields, date},
-    rules::compress::worth_compressing,
+    rules::{compress::worth_compressing, esi},
 };
 
 use super::{STORED_BYTES, content::Version};
@@ -110,6 +110,11 @@ fn expires(tree: &TreeSettings, media_type: &str) -> Option<u32> {
 pub(super) fn is_compressible(tree: &TreeSettings, name: &[u8], form: &Form) -> bool {
     let size = form.version.size;
     size <= STORED_BYTES && worth_compressing(media_type(tree, name).as_bytes(), size)
+}
+
+/// Whether markup of ESI is expected in a file.
+pub(super) fn may_have_markup(tree: &TreeSettings, name: &[u8]) -> bool {
+    esi::has_markup(media_type(tree, name).as_bytes())
 }
 
 /// By the extension of the name: as configured, else as usual.

@@ -40,6 +40,8 @@ pub(crate) struct KeptForm {
     pub(super) inode: Rc<Inode>,
     /// It is text of which no compressed form lies beside it.
     pub(super) compressible: bool,
+    /// Its type is one in which markup of ESI is expected.
+    pub(super) markup: bool,
 }
 
 /// The content of a file, for all its names.
@@ -106,6 +108,11 @@ impl KeptForm {
     /// Where pages are compressed, it is to be stored as one.
     pub(crate) fn is_compressible(&self) -> bool {
         self.compressible
+    }
+
+    /// Where pages may have markup of ESI, it is one.
+    pub(crate) fn may_have_markup(&self) -> bool {
+        self.markup
     }
 
     pub(crate) fn content(&self) -> &KeptContent {

@@ -276,8 +276,9 @@ impl KeptFiles {
             let record = record(tree, name, &form, varies, now)?;
             let coding = form.coding;
             let compressible = !varies && form::is_compressible(tree, name, &form);
+            let markup = form::may_have_markup(tree, name);
             let inode = self.inode(inner, form, now)?;
-            kept.push(KeptForm { coding, record, inode, compressible });
+            kept.push(KeptForm { coding, record, inode, compressible, markup });
         }
         Some(KeptFile { forms: kept })
     }
