@@ -545,3 +545,9 @@ fn check_warns_of_a_lifetime_without_a_word_on_cookies() {
     assert!(warned("[[site.rule]]\npath = \"/a\"\nttl = \"60s\""));
     assert!(!warned(""));
 }
+    wait_until("its reason", || lines("Connection refused") == 1);
+    let said = larder.stderr();
+    let (_, reference) = said.split_once("(larder why ").unwrap();
+    let reference = reference.split(')').next().unwrap();
+    let (status, found, wrong) = larder.command(&["why", reference]);
+    assert!(status.success() && found.contains("Connection refused"), "{found}{wrong}");

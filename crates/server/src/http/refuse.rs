@@ -99,7 +99,7 @@ fn note(
     let reference = reference(request.pages.nonce());
     let host = request.head.host.as_ref().map_or("", |authority| authority.host);
     let site = request.config.site_for(host).map_or("", |(site, _)| &site.name);
-    request.pages.shared.errors.note(AnsweredError {
+    let error = AnsweredError {
         reference: reference.clone(),
         time_ms: request.now(),
         elapsed_us: request.pages.clock.micros().saturating_sub(request.since),
@@ -111,7 +111,11 @@ fn note(
         site: site.to_owned(),
         client: request.client().to_string(),
         http_version: request.head.version.as_str().to_owned(),
-    });
+    };
+    if let Some(line) = request.pages.shared.errors.tell(&error) {
+        eprintln!("{line}");
+    }
+    request.pages.shared.errors.note(error);
     let _ = request.stats.reference.set(reference.as_str().into());
     reference
 }

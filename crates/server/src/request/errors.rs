@@ -1,9 +1,11 @@
 //! The latest answers of Larder's own that said no, by the reference that their pages show.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use larder_metrics::AnsweredError;
 use parking_lot::Mutex;
+
+use crate::clock::Ms;
 
 /// Failures (5xx) that are remembered; the oldest goes first.
 const FAILURES: usize = 512;
@@ -12,6 +14,14 @@ const FAILURES: usize = 512;
 const REFUSALS: usize = 256;
 /// Bytes of a URL that are remembered.
 const URL: usize = 1024;
+
+/// Sites whose failures are told on the terminal.
+const SITES: usize = 64;
+/// Failures of a site within [`WINDOW`] of which the reason is told.
+const TELL_AFTER: u32 = 3;
+const WINDOW: Ms = 60 * 1000;
+/// The same reason is not told again before.
+const TELL_AGAIN: Ms = 10 * 60 * 1000;
 
 /// The digits of a reference: no letter looks like a digit (Crockford's base 32).
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -48,6 +58,17 @@ pub(crate) fn spelled(text: &str) -> String {
 pub(crate) struct Errors {
     failures: Mutex<VecDeque<AnsweredError>>,
     refusals: Mutex<VecDeque<AnsweredError>>,
+    failing: Mutex<BTreeMap<Box<str>, Failing>>,
+}
+
+/// Failures of a site.
+#[derive(Default)]
+struct Failing {
+    /// The beginning of its window.
+    begun: Ms,
+    failures: u32,
+    /// The reason that was told last, and the time of that.
+    told: Option<(String, Ms)>,
 }
 
 impl Errors {
@@ -67,6 +88,34 @@ impl Errors {
         let Some(mut kept) = kept else { return };
         kept.truncate(most - 1);
         kept.push_front(error);
+    }
+
+    /// Counts a failure of a site. Returns the line with its reason for the terminal, if it is due.
+    pub(crate) fn tell(&self, error: &AnsweredError) -> Option<String> {
+        let reason = error.detail.as_ref().filter(|_| error.status >= 500)?;
+        let mut failing = self.failing.lock();
+        if !failing.contains_key(error.site.as_str()) && failing.len() >= SITES {
+            return None;
+        }
+        let site = failing.entry(error.site.as_str().into()).or_default();
+        if error.time_ms.saturating_sub(site.begun) >= WINDOW {
+            (site.begun, site.failures) = (error.time_ms, 0);
+        }
+        site.failures = site.failures.saturating_add(1);
+        let again = |(told, at): &(String, Ms)| {
+            told != reason || error.time_ms.saturating_sub(*at) >= TELL_AGAIN
+        };
+        if site.failures != TELL_AFTER || !site.told.as_ref().is_none_or(again) {
+            return None;
+        }
+        site.told = Some((reason.clone(), error.time_ms));
+        let line = format!(
+            "larder: site {}: {} requests got status {}, the last one because: {reason} (larder \
+             why {})",
+            error.site, site.failures, error.status, error.reference
+        );
+        // A server may have a part in the reason: it does not steer the terminal.
+        Some(line.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
     }
 
     /// Those that are remembered, the newest first; with a reference only the one of that name.
@@ -96,6 +145,29 @@ mod tests {
             status,
             url: "é".repeat(2000),
             ..AnsweredError::default()
+        }
+    }
+
+    #[test]
+    fn the_reason_of_failures_is_told_once() {
+        let errors = Errors::default();
+        let at = |time_ms, detail: &str| {
+            let detail = Some(detail.to_owned());
+            let error = AnsweredError { time_ms, detail, ..error(1, 502) };
+            errors.tell(&error)
+        };
+        assert_eq!((at(1, "refused"), at(2, "refused")), (None, None));
+        let line = at(3, "ref\x1bused").expect("the third one");
+        assert!(line.contains("ref?used (larder why "), "{line}");
+        assert_eq!(at(4, "refused"), None);
+        // Another reason in another window, and the same one much later.
+        let three = |from: Ms, why: &str| [from, from + 1, from + 2].map(|time| at(time, why));
+        assert!(three(WINDOW + 4, "late")[2].is_some());
+        assert_eq!(three(2 * WINDOW + 9, "late"), [None, None, None]);
+        assert!(three(2 * TELL_AGAIN, "late")[2].is_some());
+        // Now and then is no failure to tell of.
+        for n in 3..9 {
+            assert_eq!(at(n * TELL_AGAIN, "late"), None);
         }
     }
 
