@@ -329,6 +329,44 @@ fn software_that_forbids_caches_is_named_with_its_setting() {
     }
 }
 
+/// HEADs show no page: the first line cannot name the software, and a later view has it named.
+#[test]
+fn software_that_a_page_shows_after_heads_is_named() {
+    let origin = Origin::serving(
+        &["Content-Type: text/html"],
+        "<head><meta name=\"generator\" content=\"WordPress 6.4\">",
+    );
+    let larder = Larder::before(&origin.url());
+    for _ in 0..2 {
+        larder.connect().ask("HEAD", "/", &["Host: site.test"]).assert_forwarded();
+    }
+    let told = |preset: &str| larder.stderr().matches(&format!("--preset {preset}`")).count();
+    wait_until("a line", || told("anonymous") == 1);
+    for _ in 0..4 {
+        larder.connect().get("/", &[]).assert_forwarded();
+    }
+    wait_until("a better line", || told("wordpress") == 1);
+    assert_eq!(told("anonymous"), 1);
+}
+
+/// The preset is there, and the switch of the software is not set.
+#[test]
+fn a_preset_whose_software_still_forbids_caches_is_told_of() {
+    let origin = Origin::serving(&["Content-Type: text/html", "Cache-Control: private"], "page");
+    let larder = Larder::serve(
+        &[&ANYWHERE[..], &["--origin", &origin.url(), "--preset", "mediawiki"]].concat(),
+    );
+    let told = || larder.stderr().matches("$wgUseCdn = true;").count();
+    wait_until("a line", || {
+        larder.connect().get("/", &[]).assert_forwarded();
+        told() == 1
+    });
+    for _ in 0..4 {
+        larder.connect().get("/", &[]).assert_forwarded();
+    }
+    assert_eq!(told(), 1);
+}
+
 #[test]
 fn a_site_with_its_preset_is_told_nothing() {
     let origin = Origin::serving(&["Content-Type: text/html"], WORDPRESS);

@@ -114,8 +114,8 @@ struct State {
     begun: Ms,
     now: BTreeMap<Box<str>, Site>,
     before: BTreeMap<Box<str>, Site>,
-    /// Sites of which a line was printed.
-    told: Vec<Box<str>>,
+    /// Sites of which a line was printed, and whether it named their software.
+    told: BTreeMap<Box<str>, bool>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -156,17 +156,26 @@ impl Findings {
         found.requests += 1;
         add(&mut found.urls, finding.url);
         finding.names.iter().for_each(|name| add(&mut found.names, name));
-        let is_told = match finding.cause? {
-            Cause::NoFreshness => true,
-            Cause::Private | Cause::NoStore => site.software.is_some_and(|known| known.forbids()),
+        let requests = found.requests;
+        let due = match finding.cause? {
+            Cause::NoFreshness => requests >= TELL_AFTER && !finding.settled,
+            Cause::Private | Cause::NoStore if site.software.is_some_and(|one| one.forbids()) => {
+                if finding.preset {
+                    // Software that is told of its cache has some private pages as well.
+                    site.forwarded >= ENOUGH && requests * 2 >= site.forwarded
+                } else {
+                    requests >= TELL_AFTER && !finding.settled
+                }
+            }
             _ => false,
         };
-        let due = is_told && found.requests >= TELL_AFTER && !finding.settled;
-        if !due || state.told.iter().any(|told| **told == *finding.site) {
+        let named = site.software.is_some();
+        // Told once more when the software shows later: the first line could not name its preset.
+        if !due || state.told.get(finding.site).is_some_and(|before| *before || !named) {
             return None;
         }
         let site = state.now.get(finding.site)?.clone();
-        state.told.push(finding.site.into());
+        state.told.insert(finding.site.into(), named);
         Some(line(finding.site, &site, finding.cause?, finding.url))
     }
 
@@ -241,6 +250,14 @@ fn cut(text: &str) -> &str {
 /// The line for pages that are not kept, for want of a lifetime or because the software says so.
 fn line(name: &str, site: &Site, cause: Cause, url: &str) -> String {
     let url = cut(url);
+    let why = match cause {
+        Cause::Private => "the site says that it is private",
+        Cause::NoStore => "the site says that it must not be kept (no-store)",
+        _ => "the site gives it no lifetime (Cache-Control, Expires or Last-Modified)",
+    };
+    if let Some(software) = site.software.filter(|_| site.preset) {
+        return format!("larder: site {name}: {url} is not kept, {why}. {}", software.hint);
+    }
     let (looks, preset) = match site.software {
         Some(software) => {
             let hint = if cause == Cause::NoFreshness { "" } else { software.hint };
@@ -251,11 +268,6 @@ fn line(name: &str, site: &Site, cause: Cause, url: &str) -> String {
             "If visitors without cookies may share them for a minute: ".to_owned(),
             Software::UNKNOWN.preset,
         ),
-    };
-    let why = match cause {
-        Cause::Private => "the site says that it is private",
-        Cause::NoStore => "the site says that it must not be kept (no-store)",
-        _ => "the site gives it no lifetime (Cache-Control, Expires or Last-Modified)",
     };
     format!(
         "larder: site {name}: {url} is not kept, {why}. {looks}`--preset {preset}`, or in its \
@@ -420,6 +432,45 @@ mod tests {
         let settled = Finding { settled: true, ..finding(Some(Cause::NoFreshness), "http://b/") };
         let other = Findings::default();
         assert_eq!(other.note(1, settled), None);
+    }
+
+    #[test]
+    fn software_that_shows_later_is_told_once_more() {
+        let findings = Findings::default();
+        let with = |software| {
+            let cause = Some(Cause::NoFreshness);
+            findings.note(1, Finding { software, ..finding(cause, "http://a.org/") })
+        };
+        assert_eq!(with(None), None);
+        let line = with(None).expect("the second one");
+        assert!(line.contains("--preset anonymous"), "{line}");
+        assert_eq!(with(None), None);
+        let line = with(Some(WORDPRESS)).expect("a better one");
+        assert!(line.contains("--preset wordpress"), "{line}");
+        assert_eq!(with(Some(WORDPRESS)), None);
+    }
+
+    #[test]
+    fn software_that_forbids_caches_despite_its_preset_is_told_of() {
+        let hint = "Set its switch.";
+        let software = Some(Software { hint, ..WORDPRESS });
+        let with = |findings: &Findings, cause| {
+            let finding = finding(cause, "http://a.org/");
+            findings.note(1, Finding { software, preset: true, settled: true, ..finding })
+        };
+        let all = Findings::default();
+        for _ in 1..ENOUGH {
+            assert_eq!(with(&all, Some(Cause::Private)), None);
+        }
+        let line = with(&all, Some(Cause::Private)).expect("a line");
+        assert!(line.ends_with(hint) && !line.contains("--preset"), "{line}");
+        assert_eq!(with(&all, Some(Cause::Private)), None);
+        let few = Findings::default();
+        for _ in 0..ENOUGH {
+            assert_eq!(with(&few, None), None);
+            assert_eq!(with(&few, None), None);
+            assert_eq!(with(&few, Some(Cause::Private)), None, "some pages are private");
+        }
     }
 
     #[test]
