@@ -173,6 +173,10 @@ fn challenge(
     let challenge = match values.maybe::<String>("challenge").as_deref() {
         Some("tls-alpn-01") => ChallengeKind::TlsAlpn01,
         Some(_) => ChallengeKind::Http01,
+        // An authority does not reach a listener for this machine alone.
+        None if plain.iter().all(is_local) && !https.listen.iter().all(is_local) => {
+            ChallengeKind::TlsAlpn01
+        }
         None if plain.is_empty() => ChallengeKind::TlsAlpn01,
         None => ChallengeKind::Http01,
     };
@@ -196,6 +200,10 @@ fn challenge(
         report.note(Problem::new(location, message));
     }
     Some(challenge)
+}
+
+fn is_local(address: &SocketAddr) -> bool {
+    address.ip().is_loopback()
 }
 
 /// None: there is a mistake, which is in the report.

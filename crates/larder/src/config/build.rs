@@ -18,7 +18,7 @@ use crate::control;
 
 use super::{
     TOKEN_BYTES, acme, admin, app, bounded, dictionary, disk, error_pages, family, https, identity,
-    lifetimes, objects,
+    lifetimes, machine, objects,
     options::Section,
     origin, policy, presets,
     problem::{Location, Problem, Report},
@@ -92,6 +92,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     objects::look_at_shares(&settings, report);
     objects::look_at_disk(root, &settings, report);
     doubts(root, &settings, report);
+    machine::doubt(root, &settings, report);
     (report.errors.len() == before).then_some(settings)
 }
 
@@ -400,7 +401,12 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
         }
     }
     let http = root.table("http");
-    if http.is_set("listen") && settings.http.listen.is_empty() && settings.https.is_none() {
+    let by_flag = matches!(http.location("listen"), Location::Flag(_));
+    if http.is_set("listen")
+        && !by_flag
+        && settings.http.listen.is_empty()
+        && settings.https.is_none()
+    {
         let problem = Problem::new(http.location("listen"), "pages are served nowhere");
         report.warn(problem.fix("name an address, or leave out listen"));
     }

@@ -4,7 +4,12 @@ use std::path::Path;
 
 use larder_server::settings::{DiskSettings, DiskUse};
 
-use super::{build::file, directory, problem::Report, reader::Values};
+use super::{
+    build::file,
+    directory,
+    problem::{Location, Problem, Report},
+    reader::Values,
+};
 
 /// The disk tier; None: the file has no such table, or has a mistake in it, which is in the report.
 pub(super) fn disk(root: &Values, relative_to: &Path, report: &mut Report) -> Option<DiskSettings> {
@@ -12,6 +17,7 @@ pub(super) fn disk(root: &Values, relative_to: &Path, report: &mut Report) -> Op
         return None;
     }
     let values = root.table("disk");
+    half(&values, report);
     let path = file(&values, "path", relative_to)?;
     directory::look(&values, "path", &path, directory::Need::Useful, report);
     Some(DiskSettings {
@@ -20,6 +26,22 @@ pub(super) fn disk(root: &Values, relative_to: &Path, report: &mut Report) -> Op
         patience: values.get("patience")?,
         write_limit: values.get("write_limit")?,
     })
+}
+
+/// Reports one of the two flags without the other. The reader reports the keys that a file lacks.
+fn half(values: &Values, report: &mut Report) {
+    if values.location != Location::Whole {
+        return;
+    }
+    for (missing, other, flag) in
+        [("path", "size", "--disk DIR"), ("size", "path", "--disk-size SIZE")]
+    {
+        if !values.is_set(missing) {
+            let message = format!("a disk has a directory and a size: `{flag}` is missing");
+            let fix = "for example --disk /var/cache/larder --disk-size 20GiB";
+            report.error(Problem::new(values.location(other), message).fix(fix));
+        }
+    }
 }
 
 /// The use of the disk by its name in a file.

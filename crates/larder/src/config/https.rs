@@ -43,9 +43,19 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
     }
     let values = root.table("https");
     let listen: Vec<SocketAddr> = values.list("listen");
-    if listen.is_empty() {
+    // Of an address or a certificate that is wrong in a flag, its own mistake says enough.
+    let wrong_flag = matches!(values.location("listen"), Location::Flag(_))
+        || values
+            .tables("certificates")
+            .iter()
+            .any(|one| !one.is_set("cert") || !one.is_set("key"));
+    if listen.is_empty() && !wrong_flag {
         let problem = Problem::new(values.location("listen"), "it listens nowhere");
-        report.error(problem.fix("name an address, or take out [https]"));
+        let fix = match values.location {
+            Location::Whole => "give --https 0.0.0.0:443",
+            _ => "name an address, or take out [https]",
+        };
+        report.error(problem.fix(fix));
     }
     let mut certificates = Vec::new();
     for values in values.tables("certificates") {

@@ -10,7 +10,7 @@ use super::{
 /// Warns of a lifetime of the operator without a word on cookies: it is for visitors without any,
 /// and most visitors have some.
 pub(super) fn doubt(values: &Values, policy: &RulePolicy, report: &mut Report) {
-    let Some(name) = ["ttl", "refresh"].into_iter().find(|name| values.is_set(name)) else {
+    let Some(name) = ["ttl", "refresh"].into_iter().find(|name| values.has_value(name)) else {
         return;
     };
     let named = !policy.bypass_cookies.is_empty()

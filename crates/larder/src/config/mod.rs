@@ -21,6 +21,7 @@ mod https;
 mod identity;
 pub(crate) mod item;
 mod lifetimes;
+mod machine;
 pub(crate) mod objects;
 pub(crate) mod options;
 mod origin;

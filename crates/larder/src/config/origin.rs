@@ -187,6 +187,10 @@ fn origin(
     };
     let is_socket = url.scheme != UrlScheme::Files && !url.path.as_os_str().is_empty();
     let socket = is_socket.then_some(url.path);
+    if let Some(path) = socket.as_ref().filter(|path| app.is_none() && !path.exists()) {
+        let message = format!("{} is not there: nobody listens on it yet", path.display());
+        report.warn(Problem::new(values.location("url"), message));
+    }
     Some(OriginSettings {
         scheme,
         target: TargetForm::Origin,

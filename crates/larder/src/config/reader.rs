@@ -53,7 +53,14 @@ impl Values {
             match parse(opt.kind, text) {
                 Ok(item) => items.push((item, Location::Flag(flag))),
                 Err(expected) => {
-                    report.error(wrong(Location::Flag(flag), &expected, &format!("{text:?}")))
+                    let problem = wrong(Location::Flag(flag), &expected, &format!("{text:?}"));
+                    let number = matches!(opt.kind, Kind::Time(..))
+                        .then(|| format!("{text}s"))
+                        .filter(|with_unit| parse(opt.kind, with_unit).is_ok());
+                    report.error(match number {
+                        Some(with_unit) => problem.fix(format!("with a unit: {flag} {with_unit}")),
+                        None => problem,
+                    });
                 }
             }
         }
@@ -96,6 +103,14 @@ impl Values {
     /// Whether the file or a flag sets it.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.setting(name).is_some()
+    }
+
+    /// Whether a value is set that is right. A flag with a mistake sets none.
+    pub(crate) fn has_value(&self, name: &str) -> bool {
+        match self.setting(name) {
+            Some(Setting::Items(items)) => !items.is_empty(),
+            other => other.is_some(),
+        }
     }
 
     /// Whether the file has it, right or wrong.

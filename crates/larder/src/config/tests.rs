@@ -8,6 +8,7 @@ use super::*;
 
 mod acme;
 mod family;
+mod first_hour;
 mod objects;
 
 fn of(text: &str) -> Loaded {

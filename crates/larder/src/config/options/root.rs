@@ -1,11 +1,12 @@
 //! Options outside of all tables.
 
-use super::{Kind, MIB, Opt, SECOND, Section, TIB, YEAR, opt};
+use super::{GIB, Kind, MIB, Opt, SECOND, Section, YEAR, opt};
 
 pub(super) const ROOT: &[Opt] = &[
     opt(
         "memory",
-        Kind::Size(16 * MIB, 64 * TIB),
+        // As much as the store takes.
+        Kind::Size(16 * MIB, 512 * GIB),
         "256MiB",
         "Memory for all data, including the index.",
     ),
