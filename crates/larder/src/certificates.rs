@@ -1,6 +1,7 @@
 //! `larder certificates`: lists the certificates of a configuration.
 
 use std::{
+    path::Path,
     process::ExitCode,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,7 +14,12 @@ const DAY: i64 = 86_400;
 
 /// Prints a line for each certificate and for each name that has none yet.
 pub(crate) fn run(args: &CertificatesArgs) -> ExitCode {
-    let loaded = match config::load(&args.flags()) {
+    let flags = args.flags();
+    if flags.config.is_none() && !Path::new(config::DEFAULT_FILE).exists() {
+        eprintln!("larder: no configuration: name its file with --config FILE");
+        return ExitCode::from(exit::USAGE);
+    }
+    let loaded = match config::load(&flags) {
         Ok(loaded) => loaded,
         Err(message) => {
             eprint!("{message}");

@@ -99,9 +99,11 @@ pub(crate) enum DocsPage {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Flags go before the configuration file. SIGHUP reads the file again and \
-                        reopens the log; SIGUSR2 has a new process take over; SIGTERM lets \
-                        requests under way finish.")]
+#[command(
+    after_help = "Flags take precedence over the configuration file. SIGHUP reads the file again \
+                        and reopens the log; SIGUSR2 has a new process take over; SIGTERM lets \
+                        requests under way finish."
+)]
 pub(crate) struct ServeArgs {
     /// Configuration file [default: larder.toml, where there is one]
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,7 @@
 //! the same directories and take the only socket on which a server answers.
 
 use std::{
+    fmt,
     fs::{self, DirBuilder},
     io,
     os::unix::{
@@ -32,6 +33,8 @@ use crate::{
 const SYSTEM: &str = "/run/larder";
 /// Entries of a directory that are looked at.
 const ENTRIES: usize = 1024;
+/// Of a user without a server.
+const NONE: &str = "no Larder of yours runs on this machine";
 /// Milliseconds that `larder stop` waits for the end of the process.
 const END: i64 = 600_000;
 
@@ -143,6 +146,13 @@ pub(crate) fn only() -> Result<Option<PathBuf>, String> {
     }
 }
 
+/// `larder top`: with all servers of this user, unless its command line names some.
+pub(crate) fn top(args: &larder_top::TopArgs) -> ExitCode {
+    let local = found();
+    let code = larder_top::top(args, &local);
+    if args.names_server() || !local.is_empty() { code } else { at_usual_address("top", code) }
+}
+
 /// Runs a command with the only server of this user, unless its command line names one.
 pub(crate) fn only_for(
     command: &str,
@@ -150,7 +160,10 @@ pub(crate) fn only_for(
     run: impl FnOnce(Option<&Path>) -> ExitCode,
 ) -> ExitCode {
     match if named { Ok(None) } else { only() } {
-        Ok(local) => run(local.as_deref()),
+        Ok(local) => {
+            let code = run(local.as_deref());
+            if named || local.is_some() { code } else { at_usual_address(command, code) }
+        }
         Err(message) => {
             eprintln!("larder {command}: {message}");
             ExitCode::from(exit::USAGE)
@@ -158,17 +171,20 @@ pub(crate) fn only_for(
     }
 }
 
+/// The end of a command that asked the usual address, as no server was named and none was found: if
+/// nothing answered there, this says so.
+pub(crate) fn at_usual_address(command: &str, code: ExitCode) -> ExitCode {
+    if code == ExitCode::from(exit::UNREACHABLE) {
+        eprintln!("larder {command}: {NONE}, and no other one was named");
+    }
+    code
+}
+
 fn several(found: &[PathBuf]) -> String {
     let mut out = "several Larders of yours run on this machine, name one of them:".to_owned();
     for path in found {
-        let about = ask::unix(path, &ask::request("GET", "/api/v1/instance", "", None));
-        let about: Value = about
-            .ok()
-            .and_then(|answer| serde_json::from_str(&answer.body).ok())
-            .unwrap_or_default();
-        let listening: Vec<&str> =
-            about["listening"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        out.push_str(&format!("\n  unix:{}  {}", path.display(), listening.join(" ")));
+        let listening = Instance::behind(path).map_or_else(|_| String::new(), |one| one.listening);
+        out.push_str(&format!("\n  unix:{}  {listening}", path.display()));
     }
     out
 }
@@ -176,7 +192,7 @@ fn several(found: &[PathBuf]) -> String {
 /// The socket that the command line names: by its path or its process. Without a name: the only
 /// one.
 fn chosen(args: &OrderArgs) -> Result<PathBuf, String> {
-    let none = || "no Larder of yours runs on this machine".to_owned();
+    let none = || NONE.to_owned();
     let Some(name) = &args.server else { return only()?.ok_or_else(none) };
     if let Some(path) = name.strip_prefix("unix:").or(name.starts_with('/').then_some(name)) {
         return Ok(path.into());
@@ -188,9 +204,17 @@ fn chosen(args: &OrderArgs) -> Result<PathBuf, String> {
 
 /// `larder reload`: the running server reads its configuration again.
 pub(crate) fn reload(args: &OrderArgs) -> ExitCode {
-    match chosen(args).and_then(|path| order(&path, "reload")) {
+    let reloaded = chosen(args).and_then(|path| {
+        let text = order(&path, "reload")?;
+        // Asked afterwards: it may listen elsewhere now.
+        Ok(match Instance::behind(&path) {
+            Ok(server) => format!("{}: {server}", text.trim_end()),
+            Err(_) => text.trim_end().to_owned(),
+        })
+    });
+    match reloaded {
         Ok(text) => {
-            println!("{}", text.trim_end());
+            println!("{text}");
             exit::DONE
         }
         Err(message) => failed("reload", &message),
@@ -201,18 +225,19 @@ pub(crate) fn reload(args: &OrderArgs) -> ExitCode {
 pub(crate) fn stop(args: &OrderArgs) -> ExitCode {
     let stopped = chosen(args).and_then(|path| {
         // Opened before the order: the number cannot mean another process then.
-        let process = process(&path)?;
+        let server = Instance::behind(&path)?;
+        let process = server.pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         order(&path, "stop")?;
         let ended = process.is_none_or(|process| {
             let mut ends = [PollFd::new(&process, PollFlags::IN)];
             let limit = rustix::time::Timespec { tv_sec: END / 1000, tv_nsec: 0 };
             poll(&mut ends, Some(&limit)).is_ok_and(|ready| ready > 0)
         });
-        ended.then_some(()).ok_or_else(|| "it is still finishing its requests".to_owned())
+        ended.then_some(server).ok_or_else(|| "it is still finishing its requests".to_owned())
     });
     match stopped {
-        Ok(()) => {
-            println!("stopped");
+        Ok(server) => {
+            println!("stopped {server}");
             exit::DONE
         }
         Err(message) => failed("stop", &message),
@@ -240,13 +265,32 @@ pub(crate) fn upgrade(args: &UpgradeArgs) -> ExitCode {
     }
 }
 
-/// The process behind a socket; None: it cannot be watched.
-fn process(path: &Path) -> Result<Option<std::os::fd::OwnedFd>, String> {
-    let answer = ask::unix(path, &ask::request("GET", "/api/v1/instance", "", None))
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    let about: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-    let pid = about["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
-    Ok(pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
+/// The server behind a socket.
+struct Instance {
+    pid: Option<Pid>,
+    /// Its addresses, one after the other.
+    listening: String,
+}
+
+impl Instance {
+    fn behind(path: &Path) -> Result<Instance, String> {
+        let answer = ask::unix(path, &ask::request("GET", "/api/v1/instance", "", None))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let about: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let pid = about["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        let listening: Vec<&str> =
+            about["listening"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        Ok(Instance { pid, listening: listening.join(" ") })
+    }
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {} ({})", pid.as_raw_nonzero(), self.listening),
+            None => f.write_str(&self.listening),
+        }
+    }
 }
 
 fn failed(command: &str, message: &str) -> ExitCode {

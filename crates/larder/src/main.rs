@@ -104,7 +104,7 @@ fn main() -> ExitCode {
         cli::Command::Reload(args) => control::reload(&args),
         cli::Command::Stop(args) => control::stop(&args),
         cli::Command::Upgrade(args) => control::upgrade(&args),
-        cli::Command::Top(args) => larder_top::top(&args, &control::found()),
+        cli::Command::Top(args) => control::top(&args),
         cli::Command::Log(args) => {
             control::only_for("log", args.names_server(), |local| larder_top::log(&args, local))
         }

@@ -39,14 +39,15 @@ pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
         }
     };
     let server = admin.or(args.server.as_deref()).unwrap_or(SERVER);
-    match ask::send(server, &bytes) {
+    let code = match ask::send(server, &bytes) {
         Ok(answer) if admin.is_some() => order::report(&answer, server, args.soft),
         Ok(answer) => report(&answer, server, args.soft),
         Err(error) => {
             eprintln!("larder purge: no answer from {server}: {error}");
             ExitCode::from(exit::UNREACHABLE)
         }
-    }
+    };
+    if named || local.is_some() { code } else { control::at_usual_address("purge", code) }
 }
 
 fn report_done(purged: Option<u64>, soft: bool) -> ExitCode {

@@ -1,6 +1,6 @@
 //! `larder why`: finds an error by the reference that its page shows.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use larder_metrics::AnsweredError;
 use larder_proto::http::date;
@@ -19,7 +19,12 @@ const ANSWER_BYTES: usize = 4 << 20;
 
 /// Prints the error of a reference, or the latest ones.
 pub(crate) fn run(args: &WhyArgs) -> ExitCode {
-    match asked(args) {
+    let named = args.admin.is_some() || args.token_file.is_some();
+    control::only_for("why", named, |local| print(args, local))
+}
+
+fn print(args: &WhyArgs, local: Option<&Path>) -> ExitCode {
+    match asked(args, local) {
         Ok(errors) if errors.is_empty() => {
             let what = if args.reference.is_some() { "no such error" } else { "no error" };
             println!("{what} among those that the server remembers");
@@ -36,9 +41,7 @@ pub(crate) fn run(args: &WhyArgs) -> ExitCode {
     }
 }
 
-fn asked(args: &WhyArgs) -> Result<Vec<AnsweredError>, (u8, String)> {
-    let named = args.admin.is_some() || args.token_file.is_some();
-    let local = if named { None } else { control::only().map_err(|why| (exit::USAGE, why))? };
+fn asked(args: &WhyArgs, local: Option<&Path>) -> Result<Vec<AnsweredError>, (u8, String)> {
     let server = match (&args.admin, local) {
         (Some(server), _) => server.clone(),
         (None, Some(path)) => format!("unix:{}", path.display()),

@@ -316,3 +316,51 @@ fn the_demo_starts_and_stops() {
     running.line_with("stopped");
     assert_eq!(running.child.wait().expect("it ends").code(), Some(0));
 }
+
+#[test]
+fn commands_without_a_server_say_that_there_is_none() {
+    // Nothing of this test listens at the usual addresses; another program of the machine might.
+    let taken = |port| TcpStream::connect(("127.0.0.1", port)).is_ok();
+    // Servers of the other tests are not seen.
+    let alone = |arguments: &[&str]| {
+        let mut command = larder(arguments);
+        let output = command.env("RUNTIME_DIRECTORY", scratch("nobody")).output();
+        let output = output.expect("larder runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let none = "no Larder of yours runs on this machine";
+    if ![8080, 8081, 11211].into_iter().any(taken) {
+        for arguments in [
+            &["purge", "http://a.org/"][..],
+            &["why"],
+            &["log"],
+            &["hist", "--once"],
+            &["top", "--once", "--lifetime"],
+        ] {
+            let (code, err) = alone(arguments);
+            assert_eq!(code, Some(4), "{arguments:?}: {err}");
+            assert!(err.contains(none), "{arguments:?}: {err}");
+        }
+    }
+    // One that was named is not looked for here.
+    let (code, err) = alone(&["why", "--admin", "127.0.0.1:1"]);
+    assert_eq!(code, Some(4), "{err}");
+    assert!(!err.contains(none), "{err}");
+}
+
+#[test]
+fn certificates_need_a_configuration_and_no_origin_is_spoken_of() {
+    let (code, _, err) = run(&["certificates"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("no configuration") && !err.contains("origin"), "{err}");
+}
+
+#[test]
+fn half_a_disk_starts_nothing() {
+    let origin = ["serve", "--http", "127.0.0.1:0", "--origin", "http://127.0.0.1:9"];
+    let disk = scratch("disk");
+    let flags = ["--disk", disk.to_str().expect("UTF-8")];
+    let (code, _, err) = run(&[&origin[..], &flags].concat());
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("`--disk-size SIZE` is missing"), "{err}");
+}

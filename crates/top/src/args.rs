@@ -130,6 +130,13 @@ pub struct HistArgs {
     pub(crate) token_file: Option<PathBuf>,
 }
 
+impl TopArgs {
+    /// Whether a server is named, or a file of them.
+    pub fn names_server(&self) -> bool {
+        !self.servers.is_empty() || self.servers_file.is_some() || self.token_file.is_some()
+    }
+}
+
 impl LogArgs {
     /// Whether a server is named.
     pub fn names_server(&self) -> bool {

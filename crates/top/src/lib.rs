@@ -49,7 +49,7 @@ const LEAVE: Duration = Duration::from_millis(100);
 /// sockets.
 pub fn top(args: &TopArgs, local: &[PathBuf]) -> ExitCode {
     let mut args = args.clone();
-    if args.servers.is_empty() && args.servers_file.is_none() && args.token_file.is_none() {
+    if !args.names_server() {
         args.servers.extend(local.iter().map(|path| Address::control(path)));
     }
     block_on(app::run(&args))

@@ -477,7 +477,10 @@ fn nobody_purges_by_a_plugin_without_permission() {
     let larder = Larder::before(&origin.url());
     larder.connect().get("/", &[]);
     let fields = ["Host: site.test", "X-Purge-Method: regex"];
-    larder.connect().ask("PURGE", "/.*", &fields).assert_status(403);
+    let refused = larder.connect().ask("PURGE", "/.*", &fields);
+    refused.assert_status(403);
+    let words = refused.text();
+    assert!(words.contains("purge.from") && words.contains("larder purge"), "{words}");
     larder.connect().get("/", &[]).assert_hit();
     // Where nobody may purge, BAN is a method of the site.
     larder.connect().ask("BAN", "/", &["Host: site.test"]).assert_status(200);
@@ -555,6 +558,12 @@ fn an_origin_that_fails_and_returns_is_told_once_each() {
     }
     let lines = |what: &str| larder.stderr().lines().filter(|line| line.contains(what)).count();
     wait_until("a line", || lines("the origin fails") == 1);
+    wait_until("its reason", || lines("Connection refused") == 1);
+    let said = larder.stderr();
+    let (_, reference) = said.split_once("(larder why ").unwrap();
+    let reference = reference.split(')').next().unwrap();
+    let (status, found, wrong) = larder.command(&["why", reference]);
+    assert!(status.success() && found.contains("Connection refused"), "{found}{wrong}");
     let _back = Origin::at(addr, |_, reply| {
         reply.ok(&[], "page");
     })
@@ -583,9 +592,3 @@ fn check_warns_of_a_lifetime_without_a_word_on_cookies() {
     assert!(warned("[[site.rule]]\npath = \"/a\"\nttl = \"60s\""));
     assert!(!warned(""));
 }
-    wait_until("its reason", || lines("Connection refused") == 1);
-    let said = larder.stderr();
-    let (_, reference) = said.split_once("(larder why ").unwrap();
-    let reference = reference.split(')').next().unwrap();
-    let (status, found, wrong) = larder.command(&["why", reference]);
-    assert!(status.success() && found.contains("Connection refused"), "{found}{wrong}");

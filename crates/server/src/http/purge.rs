@@ -93,7 +93,8 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
             exchange,
             403,
             ResultCode::TcpDenied,
-            "purging is not allowed from here",
+            "purging is not allowed from here: name this address in the site's purge.from, or \
+             run `larder purge` on the machine of the cache",
         );
     }
     let soft =
