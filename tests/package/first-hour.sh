@@ -110,6 +110,29 @@ grep -qi '^Cache-Status: larder; hit' "$work/head" || { cat "$work/head"; exit 1
 for n in 1 2 3 4 5 6 7 8 9 10 11 12; do view "/?s=word$n"; done
 advised none
 
+step "a comment of a visitor, when it is approved, is on the page that was a hit"
+# Where WordPress has found that paths reach it, this is another one.
+post=$(curl --silent --output /dev/null --write-out '%{redirect_url}' 'http://127.0.0.1:8080/?p=1')
+post=${post#http://127.0.0.1:8080}
+post=${post:-/?p=1}
+view "$post"
+view "$post"
+grep -qi '^Cache-Status: larder; hit' "$work/head" || { cat "$work/head"; exit 1; }
+grep -q 'comment_post_ID' "$work/page" || { cat "$work/page"; exit 1; }
+curl --silent --show-error --output "$work/commented" http://127.0.0.1:8080/wp-comments-post.php --data-urlencode 'comment=A word of a visitor' \
+    --data 'author=Visitor&email=v@blog.test&comment_post_ID=1&comment_parent=0'
+id=$(sql "SELECT comment_ID FROM wp_comments WHERE comment_content = 'A word of a visitor'" blog)
+[[ $id ]] || { cat "$work/commented"; exit 1; }
+view "$post"
+if grep -q 'word of a visitor' "$work/page"; then cat "$work/page"; exit 1; fi
+# SQL would run no hook.
+here php -r '$_SERVER["HTTP_HOST"] = "127.0.0.1:8080"; require "/mnt/blog/wp-load.php";
+    exit(wp_set_comment_status((int) $argv[1], "approve") ? 0 : 1);' "$id"
+view "$post"
+grep -q 'word of a visitor' "$work/page" || { cat "$work/head" "$work/page"; exit 1; }
+view "$post"
+grep -qi '^Cache-Status: larder; hit' "$work/head" || { cat "$work/head"; exit 1; }
+
 step "a purge by hand"
 expect 'larder; hit*' "$(status '/?p=1')"
 here larder purge 'http://127.0.0.1:8080/?p=1'
