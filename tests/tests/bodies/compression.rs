@@ -333,14 +333,51 @@ fn an_unknown_coding_is_a_mistake() {
     assert!(format!("{out}{err}").contains("gzip"), "{out}{err}");
 }
 
+fn gzip(text: &str) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut out, text.as_bytes()).unwrap();
+    out.finish().unwrap()
+}
+
+/// What is not kept is not compressed here, and is not sent uncoded for that.
+#[test]
+fn pages_that_are_not_kept_are_coded_by_the_origin() {
+    let origin = Origin::start(|seen, reply| {
+        let coded = seen.get("accept-encoding").is_some_and(|field| field.contains("gzip"));
+        let mut fields = vec!["Cache-Control: private", "Content-Type: text/html"];
+        let mut body = page(&seen.target).into_bytes();
+        if coded {
+            fields.push("Content-Encoding: gzip");
+            body = gzip(&page(&seen.target));
+        }
+        reply.ok(&fields, body);
+    });
+    let larder = Larder::site(&origin.url(), SITE);
+    accepting(&larder, "/page", "gzip, br").assert_status(200);
+    for _ in 0..2 {
+        let answer = accepting(&larder, "/page", "gzip, br");
+        assert_eq!(answer.get("content-encoding"), Some("gzip"));
+        assert_eq!(decoded(&answer), page("/page").as_bytes());
+        let plain = accepting(&larder, "/page", "identity");
+        assert_eq!(plain.body, page("/page").as_bytes());
+    }
+}
+
+/// The origin knows the pages alone.
+#[test]
+fn a_change_on_condition_of_a_form_is_one_of_its_page() {
+    let (origin, larder) = site();
+    coded(&larder, "/page", "br");
+    let put = larder.connect().ask("PUT", "/page", &["Host: a", "If-Match: \"one-br\""]);
+    put.assert_status(200);
+    let seen = origin.requests();
+    let put = seen.iter().find(|seen| seen.method == "PUT").unwrap();
+    assert_eq!(put.get("if-match"), Some("\"one-br\", \"one\""));
+}
+
 /// An origin that codes whatever it is asked for: who cannot read that gets it uncoded.
 #[test]
 fn a_coding_that_a_client_cannot_read_is_undone() {
-    let gzip = |text: &str| {
-        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut out, text.as_bytes()).unwrap();
-        out.finish().unwrap()
-    };
     let origin = Origin::start(move |seen, reply| {
         let control = match seen.path() {
             "/kept" => "Cache-Control: max-age=60",
@@ -352,6 +389,7 @@ fn a_coding_that_a_client_cannot_read_is_undone() {
         match seen.path() {
             "/bomb" => reply.ok(&fields, gzip(&"0".repeat(9 << 20))),
             "/damaged" => reply.ok(&fields, "no gzip"),
+            "/failed" => reply.answer(500, &fields, gzip(&page(&seen.target))),
             _ => reply.ok(&fields, gzip(&page(&seen.target))),
         };
     });
@@ -365,9 +403,13 @@ fn a_coding_that_a_client_cannot_read_is_undone() {
         }
     }
     assert_eq!(origin.count_of("/kept"), 1);
-    // A client that reads it gets it as it came.
+    let failed = accepting(&larder, "/failed", "identity");
+    assert_eq!((failed.status, failed.get("content-encoding")), (500, None));
+    assert_eq!(failed.body, page("/failed").as_bytes());
+    // A client that reads it gets it as it came, and caches behind are told that others do not.
     let coded = accepting(&larder, "/passed", "gzip");
     assert_eq!((coded.get("content-encoding"), coded.get("etag")), (Some("gzip"), Some("\"one\"")));
+    assert_eq!(coded.get("vary"), Some("Accept-Encoding"));
     for target in ["/transformed", "/bomb", "/damaged"] {
         let answer = accepting(&larder, target, "identity");
         assert_eq!(answer.get("content-encoding"), Some("gzip"), "{target}");

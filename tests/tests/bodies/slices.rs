@@ -124,6 +124,43 @@ fn a_range_costs_the_slices_that_it_touches() {
 
 /// The request that brings the map and a slice is a miss, whatever is in memory then; a field about
 /// the bytes of the slice is none of the page's.
+/// Only pages of a type with markup are put together of parts.
+#[test]
+fn files_are_in_slices_where_markup_is_looked_for() {
+    let file = File::new(40 * SIZE);
+    let origin = {
+        let file = file.clone();
+        Origin::start(move |seen, reply| match seen.path() {
+            "/page" => {
+                let fields =
+                    ["Content-Type: text/html", "ETag: \"a\"", "Cache-Control: max-age=60"];
+                let body = "0123456789<esi:remove>x</esi:remove>rest";
+                match seen.get("range") {
+                    Some(_) => reply.answer(
+                        206,
+                        &[&fields[..], &["Content-Range: bytes 0-39/40"]].concat(),
+                        body,
+                    ),
+                    None => reply.ok(&fields, body),
+                };
+            }
+            _ => file.answer(seen, reply, "max-age=60"),
+        })
+    };
+    let larder = Larder::site(&origin.url(), &format!("{SITE}\nesi = \"always\""));
+    let first = range(&larder, "0-9");
+    assert_eq!((first.status, &first.body[..]), (206, &content(10, 1)[..]));
+    assert_eq!(file.sent.load(Relaxed), SIZE);
+    for _ in 0..2 {
+        let part = get_with(larder.addr(), "/page", &["Range: bytes=8-11"]);
+        assert!(
+            matches!((part.status, part.text()), (206, "89re") | (200, "0123456789rest")),
+            "{part:?}"
+        );
+    }
+    assert_eq!(get(larder.addr(), "/page").text(), "0123456789rest");
+}
+
 #[test]
 fn the_first_answer_of_a_page_in_slices_is_a_miss() {
     let origin = Origin::start({

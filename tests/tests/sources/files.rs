@@ -16,6 +16,22 @@ fn site(scratch: &Scratch, lines: &str) -> Larder {
 }
 
 #[test]
+fn ranges_are_served_where_markup_is_looked_for() {
+    let scratch = Scratch::new("files-esi");
+    std::fs::write(scratch.file("video.mp4"), [7; 100_000]).unwrap();
+    std::fs::write(scratch.file("page.html"), "a<esi:remove>x</esi:remove>b").unwrap();
+    let larder = Larder::with_config(&format!(
+        "[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"files:{}\"\nesi = \"always\"\n",
+        scratch.path().display()
+    ));
+    for _ in 0..2 {
+        let part = get_with(larder.addr(), "/video.mp4", &["Range: bytes=0-9"]);
+        assert_eq!((part.status, part.body.len()), (206, 10));
+        assert_eq!(get(larder.addr(), "/page.html").text(), "ab");
+    }
+}
+
+#[test]
 fn a_directory_is_a_site() {
     let scratch = Scratch::new("files");
     std::fs::create_dir(scratch.file("sub")).unwrap();

@@ -112,6 +112,7 @@ ceiling = "2MiB"
         watch: false,
         shutdown: true,
         no_evictions: true,
+        disk: false,
         prefix_delimiter: b'/',
         detail: true,
         sizes: false,
