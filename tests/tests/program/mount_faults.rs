@@ -8,7 +8,7 @@ use rustix::fs::Dir;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// The names in a directory that is open already.
@@ -49,6 +49,13 @@ struct Stopped<'a>(&'a Mount);
 impl<'a> Stopped<'a> {
     fn new(mount: &'a Mount) -> Stopped<'a> {
         mount.signal(Signal::STOP);
+        // A thread that runs stops a moment later.
+        wait_until("all threads to be stopped", || {
+            threads(mount).all(|thread| {
+                let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
+                stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"))
+            })
+        });
         Stopped(mount)
     }
 }
@@ -59,6 +66,12 @@ impl Drop for Stopped<'_> {
     }
 }
 
+/// The directories of a process's threads.
+fn threads(mount: &Mount) -> impl Iterator<Item = PathBuf> {
+    let threads = fs::read_dir(format!("/proc/{}/task", mount.pid().as_raw_nonzero())).unwrap();
+    threads.flatten().map(|thread| thread.path())
+}
+
 fn stat(path: &Path) -> Child {
     let mut command = Command::new("stat");
     command.arg("-t").arg(path).stdout(Stdio::null()).stderr(Stdio::null());
@@ -67,9 +80,8 @@ fn stat(path: &Path) -> Child {
 
 /// Whether a thread of this process is in a system call that waits for another file system.
 fn waits_for_a_file_system(mount: &Mount) -> bool {
-    let threads = fs::read_dir(format!("/proc/{}/task", mount.pid().as_raw_nonzero())).unwrap();
-    threads.flatten().any(|thread| {
-        fs::read_to_string(thread.path().join("wchan"))
+    threads(mount).any(|thread| {
+        fs::read_to_string(thread.join("wchan"))
             .is_ok_and(|place| place.contains("request_wait_answer"))
     })
 }

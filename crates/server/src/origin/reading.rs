@@ -49,6 +49,8 @@ pub(super) struct Reading {
     lease: Lease<Connection>,
     ending: Ending,
     trailers: Option<HeaderMap>,
+    /// Behind content that was given out, no chunk follows.
+    broken: Option<Reject>,
     progress: Rc<Progress>,
     total: Option<Instant>,
     /// Bytes that were received since others had their turn.
@@ -73,7 +75,7 @@ impl Reading {
         progress: Rc<Progress>,
         total: Option<Instant>,
     ) -> Reading {
-        Reading { lease, ending, trailers: None, progress, total, received: 0 }
+        Reading { lease, ending, trailers: None, broken: None, progress, total, received: 0 }
     }
 
     /// The next piece, never empty; `Ok(None)`: the content is complete. Cancel safe.
@@ -91,7 +93,7 @@ impl Reading {
     pub(super) fn is_over(&self) -> bool {
         match &self.ending {
             Ending::Length(left) => *left == 0,
-            Ending::Chunked(decoder) => decoder.is_over(),
+            Ending::Chunked(decoder) => decoder.is_over() && self.broken.is_none(),
             Ending::Close => false,
         }
     }
@@ -165,7 +167,12 @@ impl Reading {
                 *left -= length as u64;
                 length
             }
-            Ending::Chunked(decoder) => return join(decoder, input, &mut self.trailers),
+            Ending::Chunked(decoder) => {
+                if let Some(reject) = self.broken {
+                    return Err(malformed(reject));
+                }
+                return join(decoder, input, &mut self.trailers, &mut self.broken);
+            }
         };
         Ok((take > 0).then(|| input.split_to(take).freeze()))
     }
@@ -176,13 +183,18 @@ fn join(
     decoder: &mut ChunkedDecoder,
     input: &mut BytesMut,
     trailers: &mut Option<HeaderMap>,
+    broken: &mut Option<Reject>,
 ) -> Result<Option<Bytes>, OriginError> {
     let mut joined = BytesMut::new();
     while !decoder.is_over() && joined.len() < SMALL {
         match decoder.decode(input) {
-            // It comes again.
-            Err(_) if !joined.is_empty() => break,
-            Err(reject) => return Err(malformed(reject)),
+            Err(reject) => {
+                *broken = Some(reject);
+                if joined.is_empty() {
+                    return Err(malformed(reject));
+                }
+                break;
+            }
             Ok(Step::Need) => break,
             Ok(Step::Skip { used }) => input.advance(used),
             Ok(Step::Data { used, data }) => {

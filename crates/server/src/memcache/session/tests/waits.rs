@@ -12,6 +12,7 @@ fn after_a_wait_for_nothing_a_session_does_not_wait_as_long() {
     for (brought, rests) in [(Brought::Late, NOW + 200), (Brought::Back, 0), (Brought::Lost, 0)] {
         let server = Server::new();
         let (mut session, mut out) = (server.session(), Out::default());
+        session.adopt(&serde_json::json!("text"));
         session.state = State::Reading(Box::new(Reading::ended(brought, NOW)));
         assert!(session.owes(), "it is answered before the server stops");
         assert!(matches!(session.turn(b"mn\r\n", NOW + 100, &mut out), Turn::Flush(4)));
