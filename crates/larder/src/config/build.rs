@@ -371,6 +371,7 @@ fn duplicate_hosts(sites: &[Values], report: &mut Report) {
 /// Warns of settings that are allowed and probably mistakes.
 fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
     for site in root.tables("site") {
+        std::iter::once(site).chain(site.tables("rule")).for_each(|one| policy::small(one, report));
         let nets = |name| site.table(name).items::<Net>("from").unwrap_or_default();
         for (_, location) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
             let problem =

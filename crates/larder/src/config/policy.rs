@@ -8,7 +8,13 @@ use larder_server::settings::{
     RefreshPattern, RuleAction, RulePolicy, Slicing, StatusTtl, Unframed,
 };
 
-use super::{disk, item::default_items, options::Section, problem::Location, reader::Values};
+use super::{
+    disk,
+    item::default_items,
+    options::Section,
+    problem::{Location, Problem, Report},
+    reader::Values,
+};
 
 /// Smallest slice, in bytes: each is a request to the origin, and a record in memory.
 const LEAST_SLICE: u64 = 64 << 10;
@@ -73,6 +79,14 @@ pub(super) fn action(values: &Values) -> RuleAction {
             esi: values.maybe::<String>("esi").as_deref().map(esi),
         },
         handling: handling(values),
+    }
+}
+
+/// Warns of slices that are larger than the setting says.
+pub(super) fn small(values: &Values, report: &mut Report) {
+    if matches!(values.maybe::<u64>("slice"), Some(1..LEAST_SLICE)) {
+        let problem = Problem::new(values.location("slice"), "slices have 64 KiB at least");
+        report.warn(problem.fix("write \"64KiB\", or \"1MiB\" for videos"));
     }
 }
 

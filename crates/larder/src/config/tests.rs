@@ -307,6 +307,10 @@ const WRONG: &[(&str, &[&str])] = &[
         &["l.toml:3:19: warning: anyone on the Internet may purge"],
     ),
     (
+        "[[site]]\norigin = \"http://a\"\nslice = \"1KB\"\n",
+        &["l.toml:3:1: warning: slices have 64 KiB at least"],
+    ),
+    (
         "[http]\ntrusted_proxies = \"10.0.0.0/8\"\n[[site]]\norigin = \"http://a\"\npurge = { from = [\"127.0.0.1\", \"10.1.0.0/16\"] }\n",
         &[
             "l.toml:5:32: note: of requests through a trusted proxy, the client it names is judged, not the proxy",

@@ -130,9 +130,9 @@ pub fn form_tag(etag: &[u8], coding: &str) -> Vec<u8> {
     }
 }
 
-/// A list of entity tags with those of the pages behind the forms in it, for an origin that knows the
-/// pages alone. None: it names no form. ([`form_tag`]; a tag of the origin's own may look the same,
-/// so those in the list stay.)
+/// A list of entity tags with those of the pages behind the forms in it ([`form_tag`]), for an
+/// origin that knows the pages alone. None: it names no form. A tag of the origin's own may look
+/// the same, so those in the list stay.
 pub fn with_page_tags(list: &[u8]) -> Option<Vec<u8>> {
     let mut more = Vec::new();
     for tag in EntityTags::of(list).filter(|tag| tag.kind == TagKind::Strong) {

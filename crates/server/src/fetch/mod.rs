@@ -33,7 +33,7 @@ use larder_proto::{
         BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query, structured::strings,
     },
     page::{Meta, PageFlags, Verify, view},
-    rules::{Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
+    rules::{Esi, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
 };
 use larder_store::MAX_TAGS;
 use tokio::{sync::mpsc, task::spawn_local};
@@ -121,6 +121,8 @@ pub(crate) async fn fetch(
     plan.fleet &= plan.store && !plan.solo;
     plan.disk &= plan.store && !plan.solo;
     let by_get = is_converted(request, route, &plan);
+    // Most pages of such a site have markup, and are fetched whole.
+    plan.slice &= route.policy.cache.esi != Esi::Always || wants_part(request);
     let sliced = slice::sliced(request, route, &plan, by_get);
     if sliced.is_some() {
         // A part that was stored before is of no use.

@@ -54,7 +54,8 @@ pub(crate) fn request(
     }
 }
 
-/// An answer that is probably not kept is not compressed here: the origin may code it for the client.
+/// An answer that is probably not kept is not compressed here: the origin may code it for the
+/// client.
 pub(super) fn accept_codings(out: &mut origin::Request, request: &Request<'_, '_>) {
     let codings = uncoded::accepted(request.head.fields);
     let is_asked_plain = |value: &&mut HeaderValue| value.as_bytes() == b"identity";

@@ -11,15 +11,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{
-    HeaderValue,
-    header::{IF_RANGE, RANGE},
-};
+use http::header::{HeaderValue, IF_RANGE, RANGE};
 use larder_proto::{
     http::{Fields, Method, RangeSet, RequestHead, range::RangeSpec},
     page::{Encoding, PageFlags, Partial, Slices, Verify, view},
     rules::{
-        ErrorCause, Esi, Forward, Lifetime, ResponseFacts, Storable, esi, forward::Mode, partial,
+        ErrorCause, Forward, Lifetime, ResponseFacts, Storable, esi, forward::Mode, partial,
         storable,
     },
 };
@@ -199,17 +196,15 @@ async fn map(
         return None;
     }
     let whole = ResponseFacts { status: 200, ..*facts };
-    if esi::applies(&whole, &keep.policy.cache) {
-        return None;
-    }
     let lifetime = keep.with_request(|head| {
         match storable(&job::request_view(head), &whole, &keep.policy.cache) {
             Storable::Yes(lifetime) => Some(lifetime),
             Storable::No(_) => None,
         }
     })?;
-    let cookies = keep.cookies && lifetime.flags.any(PageFlags::COOKIELESS);
-    if cookies || Encoding::of(facts.fields.get("content-encoding")) != Encoding::Identity {
+    let never = esi::applies(&whole, &keep.policy.cache)
+        || keep.cookies && lifetime.flags.any(PageFlags::COOKIELESS);
+    if never || Encoding::of(facts.fields.get("content-encoding")) != Encoding::Identity {
         return None;
     }
     let (number, size) = (job.pages.nonce(), wanted.size);
@@ -446,9 +441,7 @@ pub(super) fn sliced(
     let held = plan.held.as_ref();
     let is_map = |held: &StoredPage| held.meta.flags.any(PageFlags::SLICED);
     let whole = |held: &StoredPage| held.meta.partial.is_none() && !is_map(held);
-    // Most pages of such a site have markup, and are fetched whole.
-    let may_have_markup = route.policy.cache.esi == Esi::Always && known.range().is_none();
-    if !get || may_have_markup || known.authorization().is_some() || held.is_some_and(whole) {
+    if !get || known.authorization().is_some() || held.is_some_and(whole) {
         return None;
     }
     let size = match route.policy.slice {
