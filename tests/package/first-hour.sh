@@ -100,7 +100,7 @@ here sed -i 's|^origin = .*|&\npreset = "wordpress"|' /etc/larder/larder.toml
 grep -q '^purge = ' "$work/root/etc/larder/larder.toml" || here sed -i 's|^preset = .*|&\npurge = { from = ["127.0.0.1"] }|' /etc/larder/larder.toml
 here larder check /etc/larder/larder.toml
 here larder reload
-# The head of the first view comes before its page, and while the page comes a view does not wait for it: it was not kept before.
+# The whole page: its head comes before it, and a view meanwhile does not wait for a page that was not kept.
 curl --silent --fail --output /dev/null http://127.0.0.1:8080/
 expect 'larder; hit*' "$(status /)"
 view() { curl --silent --show-error --fail --dump-header "$work/head" --output "$work/page" "http://127.0.0.1:8080$1"; }

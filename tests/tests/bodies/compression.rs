@@ -339,7 +339,7 @@ fn gzip(text: &str) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// What is not kept is not compressed here, and is not sent uncoded for that.
+/// Pages that are not kept are not compressed here: their origin may code them.
 #[test]
 fn pages_that_are_not_kept_are_coded_by_the_origin() {
     let origin = Origin::start(|seen, reply| {

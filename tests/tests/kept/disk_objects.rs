@@ -324,7 +324,7 @@ fn values_are_found_after_a_stop_with_a_snapshot_and_not_after_a_kill() {
     let larder = start(&place.file("disk"), &snapshot, "");
     wait_until("the index is filled", || figure(&larder, "load_ms") > 0);
     let mut client = talk(&larder);
-    // What is written now has names of its own.
+    // Values that are written now have names of their own.
     (0..1_000).for_each(|n| set(&mut client, n, 1));
     let mut missing = 0;
     for n in 0..ITEMS {

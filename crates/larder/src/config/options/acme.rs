@@ -35,8 +35,8 @@ pub(super) const ACME: &[Opt] = &[
         Kind::Choice(&["http-01", "tls-alpn-01"]),
         "",
         "How to prove that a name is yours: by a page at port 80, or in a TLS handshake at port \
-         443. Default: `http-01` where plain HTTP is served; `tls-alpn-01` where it is not, or where \
-         HTTPS can be reached from other machines and plain HTTP cannot.",
+         443. Default: `http-01` where plain HTTP is served; `tls-alpn-01` where it is not, or \
+         where HTTPS can be reached from other machines and plain HTTP cannot.",
     ),
     opt(
         "state_dir",
